@@ -2,6 +2,8 @@
  * the box does not accept input, no more is read from the client, and output continues. */
 #include "front/ws_pump.h"
 
+#include <poll.h>
+
 #include "front/front.h"
 
 enum { WS_PUMP_TICK_MS = 1000 }; /* how soon a stopping daemon ends a stream */
@@ -50,13 +52,6 @@ static int ws_pump_input(void *user, bool, struct err *err) {
     return result;
 }
 
-static int ws_pump_data(void *user, int, const uint8_t *data, size_t len, struct err *err) {
-    struct ws_pump *pump = user;
-    if (pump->hooks->data)
-        return pump->hooks->data(pump->user, data, len, err);
-    return ws_send(pump->ws, WS_BINARY, data, len, err) < 0 ? 1 : 0;
-}
-
 static int ws_pump_tick(void *user, struct err *err) {
     struct ws_pump *pump = user;
     uint64_t now_ms = clock_ms();
@@ -69,6 +64,31 @@ static int ws_pump_tick(void *user, struct err *err) {
         return 0;
     pump->duplex.moved_ms = now_ms; /* a client that is gone will not accept it for long */
     return ws_ping(pump->ws, err) < 0;
+}
+
+/* Waits for a client that asked for a pause. The end of the pause may be behind input: input that the box does not take
+ * ends the pause too, so that neither waits for the other. */
+static int ws_pump_pause(struct ws_pump *pump, struct err *err) {
+    struct pollfd client = {.fd = http_fd(pump->request), .events = POLLIN | POLLRDHUP};
+    if (poll(&client, 1, WS_PUMP_TICK_MS) < 0 && errno != EINTR)
+        return err_errno(err, errno, "poll");
+    if (client.revents & (POLLRDHUP | POLLHUP | POLLERR))
+        return 1;
+    int result = client.revents ? ws_pump_input(pump, true, err) : ws_pump_tick(pump, err);
+    if (result == 0)
+        result = box_duplex_flush(&pump->duplex, err);
+    if (pump->duplex.held.len > 0)
+        pump->paused = false;
+    return result;
+}
+
+static int ws_pump_data(void *user, int, const uint8_t *data, size_t len, struct err *err) {
+    struct ws_pump *pump = user;
+    int result = pump->hooks->data ? pump->hooks->data(pump->user, data, len, err)
+                                   : ws_send(pump->ws, WS_BINARY, data, len, err) < 0;
+    while (result == 0 && pump->paused)
+        result = ws_pump_pause(pump, err);
+    return result;
 }
 
 static int ws_pump_end(void *user, const struct exec_result *result, struct err *err) {

@@ -12,6 +12,7 @@ struct ws_pump {
     struct http_request *request;
     struct box_duplex duplex;
     struct ws *ws; /* NULL: not accepted yet */
+    bool paused;   /* the client asked for no output now; input that the box does not take ends it */
     const struct ws_pump_hooks *hooks;
     void *user;
 };

@@ -53,11 +53,9 @@ ok 'the HTML is not a file' grep -q '^HTTP/1.1 404' <<< "$HEAD"
 if ! "$NODE" --version > /dev/null 2>&1 || ! command -v chromium > /dev/null; then
     skip 'the page in a browser' 'no chromium, or test/page/node_modules is missing: tools/setup npm installs it'
 else
-    export URL BASE=$URL CUBBY=$BUILD/cubby SHOTS=$BUILD/shots
+    export PAGE_URL=$URL CUBBY=$BUILD/cubby CUBBYD=$BUILD/cubbyd SHOTS=$BUILD/shots WORK ALL=1
     ok 'the types of the page fit' "$NODE" test/page/node_modules/typescript/bin/tsc -p web
-    for file in test/page/*_page.mjs; do
-        program "${file##*/}" "$NODE" "$file"
-    done
+    program 'the page in a browser' "$NODE" test/page/all.mjs
 fi
 stop_daemon
 finish

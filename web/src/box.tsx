@@ -5,7 +5,7 @@ import { act, boxActions, verbs } from './actions';
 import { boxes, nameOf, refreshBox, type Row } from './boxes';
 import { Titled, visible } from './app';
 import { onEvent } from './events';
-import { t } from './i18n';
+import { dateTime, t } from './i18n';
 import { Icon } from './icons';
 import { useKeys } from './keys';
 import { useLoad } from './load';
@@ -26,10 +26,12 @@ export function BoxFrame({ id, route, children }: { id: string; route: Route; ch
   const first = useLoad(() => api('box_get', [id]), [id]);
   useEffect(() => { if (first.data) boxes.value = new Map(boxes.value).set(id, { cpu: null, ...first.data }); }, [first.data]);
   useEffect(() => {
-    const timer = setInterval(() => { if (document.visibilityState === 'visible') void refreshBox(id); }, 4000);
+    const timer = setInterval(() => { if (document.visibilityState === 'visible') void refreshBox(id); }, 5000);
     const off = onEvent((event) => { if (event.box === id) void refreshBox(id); });
     return () => { clearInterval(timer); off(); };
   }, [id]);
+  const missing = (first.error as { code?: string } | undefined)?.code === 'NOT_FOUND';
+  const deleted = useLoad(async () => missing ? ((await api('audit', [], { query: { box: id, verb: 'box_destroy', tail: 1, limit: 1 } })).events[0] as Record<string, unknown> | undefined) : undefined, [id, missing]);
   const box = boxes.value.get(id), gone = first.data && !box && boxes.value.size >= 0;
   const shown = tabs.filter(visible);
   const neighbour = (step: number) => () => {
@@ -41,8 +43,8 @@ export function BoxFrame({ id, route, children }: { id: string; route: Route; ch
   const row: Row | undefined = box ?? (first.data ? { cpu: null, ...first.data } : undefined);
   const name = row ? nameOf(row) : id;
   if (!row) return <div class="page">{first.error ? <>
-    {(first.error as { code?: string }).code === 'NOT_FOUND'
-      ? <Empty icon="boxes" title={t('box.gone')} text={t('box.gone.text')} action={{ label: t('fleet.title'), icon: 'boxes', run: () => go('/ui/boxes') }} />
+    {missing
+      ? <Empty icon="boxes" title={t('box.gone')} text={deleted.data ? t('box.gone.by', { at: dateTime(deleted.data['at'] as string), who: String(deleted.data['actor'] ?? deleted.data['token'] ?? deleted.data['user'] ?? '?') }) : t('box.gone.text')} action={{ label: t('fleet.title'), icon: 'boxes', run: () => go('/ui/boxes') }} />
       : <Failure error={first.error} retry={first.reload} />}</> : first.slow ? <Skeleton /> : null}</div>;
   return (
     <Titled title={`${name} · ${t(route.title)}`}>

@@ -11,6 +11,7 @@ export const en = {
   'act.start': 'Start',
   'box.deleted': 'This box was deleted.',
   'box.gone': 'There is no such box',
+  'box.gone.by': 'It was deleted on {at} by {who}.',
   'box.gone.text': 'It was deleted, or it belongs to someone else.',
   'box.menu': 'Actions',
   'box.menu.of': 'Actions of {name}',

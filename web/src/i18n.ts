@@ -33,12 +33,20 @@ export function t(key: Key, values: Record<string, string | number> = {}): strin
   });
 }
 
-const locale = () => document.documentElement.lang;
+const made = new Map<string, Intl.NumberFormat | Intl.DateTimeFormat>();
+/** A format, made once: making one takes longer than drawing a row. */
+function format<T extends Intl.NumberFormat | Intl.DateTimeFormat>(name: string, make: (locale: string) => T): T {
+  const locale = document.documentElement.lang, key = locale + name;
+  let found = made.get(key) as T | undefined;
+  if (!found) made.set(key, found = make(locale));
+  return found;
+}
 export const number = (value: number, digits = 0) =>
-  new Intl.NumberFormat(locale(), { maximumFractionDigits: digits }).format(value);
-export const clock = (at: string | number | Date) => new Intl.DateTimeFormat(locale(), { timeStyle: 'medium' }).format(new Date(at));
+  format(`number${digits}`, (locale) => new Intl.NumberFormat(locale, { maximumFractionDigits: digits })).format(value);
+export const clock = (at: string | number | Date) =>
+  format('clock', (locale) => new Intl.DateTimeFormat(locale, { timeStyle: 'medium' })).format(new Date(at));
 export const dateTime = (at: string | number | Date) =>
-  new Intl.DateTimeFormat(locale(), { dateStyle: 'medium', timeStyle: 'medium' }).format(new Date(at));
+  format('dateTime', (locale) => new Intl.DateTimeFormat(locale, { dateStyle: 'medium', timeStyle: 'medium' })).format(new Date(at));
 
 const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
 /** Bytes for people: 1.4 MiB. */

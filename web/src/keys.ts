@@ -1,5 +1,5 @@
 // Keys: single letters work unless a field, an editor or a terminal has the focus, and can be turned off (settings).
-import { useEffect } from 'preact/hooks';
+import { useEffect, useRef } from 'preact/hooks';
 import { setting } from './settings';
 
 export type Keys = Record<string, (event: KeyboardEvent) => void>;
@@ -13,11 +13,11 @@ let prefix = '', prefixAt = 0;
 addEventListener('keydown', (event) => {
   if (event.defaultPrevented || event.isComposing) return;
   const mod = event.ctrlKey || event.metaKey;
-  let name = event.key.length === 1 ? event.key : event.key;
+  let name = event.key;
   if (mod) name = `mod+${event.key.toLowerCase()}`;
   const single = !mod && !event.altKey;
   if (single && (typing(event.target) || (setting('keys') === 'off' && name.length === 1))) return;
-  if (single && document.querySelector('dialog[open]') && name.length === 1) return;
+  if (single && document.querySelector('dialog[open]')) return; // its own keys, Escape among them
   if (event.altKey) return;
   if (mod && event.shiftKey) return;
   const chord = prefix && Date.now() - prefixAt < 1500 ? `${prefix} ${name}` : name;
@@ -37,9 +37,10 @@ addEventListener('keydown', (event) => {
 
 /** Keys of a view while it is shown; later ones win. Names: "n", "g b", "mod+k", "Escape", "ArrowDown". */
 export function useKeys(keys: Keys): void {
-  const layer = { keys };
+  const layer = useRef({ keys }).current;
+  layer.keys = keys;
   useEffect(() => {
     layers.push(layer);
     return () => { layers.splice(layers.indexOf(layer), 1); };
-  });
+  }, []);
 }

@@ -1,5 +1,5 @@
 // The daemon behind the page: requests, who we are, and whether it is there. Every request of the page goes through here.
-import { signal } from '@preact/signals';
+import { batch, signal } from '@preact/signals';
 import { bytesOf, CubbyError, events, send, target as targetOf, textOf, Unauthorized, Unreachable, type Call, type Reply } from './client';
 
 export { bytesOf, CubbyError, textOf, type Call, type Reply };
@@ -91,8 +91,7 @@ async function identify(): Promise<void> {
     if (!(error instanceof CubbyError) || error.code !== 'NOT_FOUND') throw error;
     who.value = { scope: 'admin', user: null, open: !hasToken() };
   }
-  state.value = 'in';
-  epoch.value++;
+  batch(() => { state.value = 'in'; epoch.value++; });
 }
 
 export async function login(given: string, keep: Keep): Promise<void> {

@@ -33,3 +33,8 @@ const isDark = () => (setting('theme') ?? 'auto') === 'dark' || (setting('theme'
 /** For what draws by itself: terminals and plots. */
 export const dark = signal(isDark());
 system.addEventListener('change', applyTheme);
+
+/** A small screen, as in style.css. */
+const small = matchMedia('(max-width: 760px)');
+export const narrow = signal(small.matches);
+small.addEventListener('change', () => { narrow.value = small.matches; });

@@ -1,7 +1,7 @@
 // One terminal of a box: a pty that outlives connections. The page keeps its pid and the number of bytes seen, and
 // attaches again from there: after a lost connection nothing is doubled and nothing is missing.
-import { signal } from '@preact/signals';
-import { CubbyError, api, reconnect, socket, target } from './session';
+import { effect, signal } from '@preact/signals';
+import { CubbyError, api, epoch, socket, target } from './session';
 
 export type Status = 'opening' | 'open' | 'lost' | 'ended' | 'failed';
 const AHEAD = 1 << 20; // bytes given to the screen and not yet drawn
@@ -31,6 +31,8 @@ export class Terminal {
   private behind = 0;
   private paused = false;
   private closed = false;
+  /** What the daemon said last before it closed. */
+  private refused = '';
 
   constructor(readonly box: string, readonly options: { pid?: number; cwd?: string; user?: string } = {}) {
     this.pid = options.pid;
@@ -94,45 +96,39 @@ export class Terminal {
       if (typeof message['started'].offset === 'number') this.offset = message['started'].offset;
       changed.value++;
     } else if (message['exit']) {
-      this.status.value = 'ended';
-      this.why.value = { code: message['exit'].exit_code ?? null, signal: message['exit'].signal ?? null };
-      changed.value++;
-    } else if (message['error']) this.why.value = String(message['error'].message ?? '');
+      this.end(message['exit'].exit_code ?? null, message['exit'].signal ?? null);
+    } else if (message['error']) this.refused = String(message['error'].message ?? '');
   }
 
-  /** The connection ended: ask why, since a WebSocket does not say. */
+  /** The connection ended: ask why, since a WebSocket does not say. Looking does not start a box. */
   private async dropped(opened: boolean): Promise<void> {
     this.socket = undefined;
     if (this.closed || this.status.value === 'ended') return;
     this.status.value = 'lost';
+    const signal = AbortSignal.timeout(4000);
     try {
-      if (this.pid !== undefined) {
-        const process = await api('process_get', [this.box, this.pid], { signal: AbortSignal.timeout(4000) });
-        if (process.state !== 'running' && this.tries > 2) {
-          this.status.value = 'ended';
-          this.why.value = { code: process.exit_code ?? null, signal: process.signal ?? null };
-          return;
-        }
-      } else if (!opened) {
-        const box = await api('box_get', [this.box], { signal: AbortSignal.timeout(4000) });
-        if (this.tries > 1) throw new CubbyError(box.state === 'paused' ? 'the box is paused' : 'no terminal could be opened');
+      const box = await api('box_get', [this.box], { signal });
+      if (this.pid === undefined && !opened && this.tries > 1) return this.fail(this.refused || 'no terminal could be opened');
+      if (this.pid !== undefined && !box.running) return this.end(null, null);
+      if (this.pid !== undefined && this.tries > 2) {
+        const process = await api('process_get', [this.box, this.pid], { signal });
+        if (process.state !== 'running') return this.end(process.exit_code ?? null, process.signal ?? null);
       }
     } catch (error) {
-      if (error instanceof CubbyError && !(error.status === undefined && error.code !== 'INTERNAL')) {
-        this.status.value = 'failed';
-        this.why.value = error.message;
-        return;
-      }
-      if (error instanceof CubbyError && error.message === 'no terminal could be opened') {
-        this.status.value = 'failed';
-        this.why.value = error.message;
-        return;
-      }
-      reconnect();
+      if (error instanceof CubbyError && (error.code === 'NOT_FOUND' || error.code === 'GONE')) return this.fail(error.message);
     }
     const wait = Math.min(15_000, 500 * 2 ** Math.min(this.tries++, 5)) * (0.75 + Math.random() / 2);
     this.retryAt.value = Date.now() + wait;
     this.timer = window.setTimeout(() => void this.connect(), wait);
+  }
+  private fail(why: string): void {
+    this.status.value = 'failed';
+    this.why.value = why;
+  }
+  private end(code: number | null, signal: string | null): void {
+    this.status.value = 'ended';
+    this.why.value = { code, signal };
+    changed.value++;
   }
 
   retry(): void {
@@ -186,6 +182,11 @@ export function terminalsOf(box: string) {
   }
   return list as ReturnType<typeof signal<Terminal[]>> & { value: Terminal[] };
 }
+// The daemon is back, or a new token was given: now, not at the next try.
+effect(() => {
+  epoch.value;
+  for (const list of lists.values()) for (const each of list.peek() ?? []) if (each.status.peek() === 'lost') each.retry();
+});
 export function keep(box: string): void {
   const list = terminalsOf(box).value.filter((each) => each.pid !== undefined && each.status.value !== 'ended').map((each) => ({ pid: each.pid }));
   try {

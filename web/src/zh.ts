@@ -13,6 +13,7 @@ export const zh: Record<Key, string> = {
   'act.start': '启动',
   'box.deleted': '此 box 已被删除。',
   'box.gone': '没有这个 box',
+  'box.gone.by': '已由 {who} 于 {at} 删除。',
   'box.gone.text': '它已被删除，或属于其他人。',
   'box.menu': '操作',
   'box.menu.of': '{name} 的操作',

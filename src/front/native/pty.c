@@ -74,21 +74,27 @@ static int native_pty_open(struct native_pty *pty, const struct native_args *arg
 
 /* ---- from the client ---- */
 
-/* Handles {"resize":{"cols":C,"rows":R}}. Anything else is ignored, with one warning per connection. */
+/* Handles {"resize":{"cols":C,"rows":R}} and {"pause":true|false}. Anything else is ignored, with one warning per
+ * connection. */
 static void native_pty_text(struct native_pty *pty, const uint8_t *data, size_t len) {
     json_int_t cols = 0, rows = 0;
+    int pause = 0;
     struct err err = {0};
     json_t *root = len <= 4096 ? json_loadb((const char *)data, len, JSON_REJECT_DUPLICATES, NULL) : NULL;
     bool good = root && !json_unpack(root, "{s:{s:I,s:I}}", "resize", "cols", &cols, "rows", &rows) && cols > 0 &&
                 rows > 0 && cols <= 4096 && rows <= 4096;
+    bool flow = !good && root && !json_unpack(root, "{s:b}", "pause", &pause);
     json_decref(root);
-    if (good) {
+    if (flow) {
+        pty->pump.paused = pause;
+    } else if (good) {
         box_resize(pty->box, pty->pid, (unsigned)cols, (unsigned)rows, &err);
     } else if (!pty->warned) {
         pty->warned = true;
         static const char warning[] = "{\"warning\":{\"message\":\"a text frame was ignored: it must be "
                                       "{\\\"resize\\\":{\\\"cols\\\":C,\\\"rows\\\":R}} "
-                                      "with numbers from 1 to 4096; keys go in binary frames\"}}";
+                                      "with numbers from 1 to 4096, or {\\\"pause\\\":true|false}; keys go in "
+                                      "binary frames\"}}";
         ws_send(pty->pump.ws, WS_TEXT, warning, sizeof warning - 1, &err);
     }
 }
@@ -126,7 +132,8 @@ static const struct ws_pump_hooks native_pty_hooks = {.message = native_pty_mess
 
 static int native_pty_run(struct native_pty *pty, struct err *err) {
     char text[80];
-    int n = snprintf(text, sizeof text, "{\"started\":{\"pid\":%llu}}", (unsigned long long)pty->pid);
+    int n = snprintf(text, sizeof text, "{\"started\":{\"pid\":%llu,\"offset\":%llu}}", (unsigned long long)pty->pid,
+                     (unsigned long long)pty->pump.duplex.first[0]);
     if (ws_send(pty->pump.ws, WS_TEXT, text, (size_t)n, err) < 0)
         return 0;
     int result = ws_pump_run(&pty->pump, err);

@@ -7,8 +7,9 @@ import { Icon } from '../icons';
 import { useKeys } from '../keys';
 import { go, href, place, setQuery } from '../router';
 import { info, may } from '../session';
+import { narrow } from '../settings';
 import { StateMark, stateOf } from '../state';
-import { sortRows, Table, type Column } from '../table';
+import { ROW_PX, sortRows, Table, type Column } from '../table';
 import { Button, Empty, Failure, Head, lazy, MenuButton, openMenu, Skeleton } from '../ui';
 
 const NewBox = lazy(async () => (await import('./newbox')).NewBox);
@@ -37,9 +38,9 @@ function Meter({ value, most, text }: { value: number | null; most: number; text
 }
 
 const age = (at: string) => duration(Date.now() - Date.parse(at));
-function columns(many: { users: boolean; backends: boolean; machines: boolean; templates: boolean; labels: boolean }): Column<Row>[] {
+function columns(many: { users: boolean; backends: boolean; machines: boolean; templates: boolean; labels: boolean; disks: boolean }): Column<Row>[] {
   const list: (Column<Row> | false)[] = [
-    { id: 'thread', label: t('col.thread'), value: nameOf, cell: (box) => <a class="name" href={href('boxes', box.id)} title={nameOf(box)}>{nameOf(box)}</a> },
+    { id: 'thread', label: t('col.thread'), value: nameOf, cell: (box) => <><a class="name" href={href('boxes', box.id)} title={nameOf(box)}>{nameOf(box)}</a>{narrow.value && <small class="sub">{box.user} · {size(box.usage.memory_bytes)} · {age(box.last_used_at)}</small>}</> },
     { id: 'state', label: t('col.state'), value: stateOf, width: '110px', cell: (box) => <StateMark box={box} /> },
     many.users && { id: 'user', label: t('col.user'), value: (box: Row) => box.user, width: '120px', from: 560, cell: (box: Row) => <span title={box.user}>{box.user}</span> },
     many.backends && { id: 'backend', label: t('col.backend'), value: (box: Row) => box.backend, width: '80px', from: 1000, cell: (box: Row) => box.backend },
@@ -49,11 +50,11 @@ function columns(many: { users: boolean; backends: boolean; machines: boolean; t
     { id: 'cpu', label: t('col.cpu'), value: (box) => box.cpu, end: true, width: '74px', from: 640, cell: (box) => box.cpu === null ? <span class="dim">–</span> : `${number(box.cpu, box.cpu < 10 ? 1 : 0)} %` },
     { id: 'memory', label: t('col.memory'), value: (box) => box.usage.memory_bytes, end: true, width: '112px', from: 480,
       cell: (box) => box.usage.memory_bytes === null ? <span class="dim">–</span> : <Meter value={box.usage.memory_bytes} most={box.limits.memory_mb * 2 ** 20} text={size(box.usage.memory_bytes)} /> },
-    { id: 'disk', label: t('col.disk'), value: (box) => box.usage.disk_bytes, end: true, width: '90px', from: 900, cell: (box) => box.usage.disk_bytes === null ? <span class="dim">–</span> : size(box.usage.disk_bytes) },
+    many.disks && { id: 'disk', label: t('col.disk'), value: (box: Row) => box.usage.disk_bytes, end: true, width: '90px', from: 900, cell: (box: Row) => box.usage.disk_bytes === null ? <span class="dim">–</span> : size(box.usage.disk_bytes) },
     { id: 'pids', label: t('col.pids'), value: (box) => box.usage.pids, end: true, width: '92px', from: 900, cell: (box) => box.usage.pids ?? <span class="dim">–</span> },
     { id: 'network', label: t('col.network'), width: '84px', from: 1000, value: (box) => typeof box.network === 'string' ? box.network : 'policy',
       cell: (box) => typeof box.network === 'string' ? <span class={box.network === 'none' ? 'dim' : ''}>{t(box.network === 'open' ? 'net.open' : 'net.none')}</span> : t('net.policy') },
-    many.labels && { id: 'labels', label: t('col.labels'), from: 860, cell: (box: Row) => <span class="labels">{Object.entries(box.labels).slice(0, 4).map(([key, value]) =>
+    many.labels && { id: 'labels', label: t('col.labels'), width: '200px', from: 1120, cell: (box: Row) => <span class="labels">{Object.entries(box.labels).slice(0, 4).map(([key, value]) =>
       <button type="button" class="label" key={key} onClick={() => setQuery({ q: `label:${key}=${value}` })}>{value ? `${key}=${value}` : key}</button>)}</span> },
     { id: 'age', label: t('col.age'), value: (box) => -Date.parse(box.created_at), end: true, width: '78px', from: 760, cell: (box) => <time title={dateTime(box.created_at)}>{age(box.created_at)}</time> },
     { id: 'used', label: t('col.used'), value: (box) => -Date.parse(box.last_used_at), end: true, width: '100px', from: 420, cell: (box) => <time title={dateTime(box.last_used_at)}>{age(box.last_used_at)}</time> },
@@ -64,14 +65,14 @@ function columns(many: { users: boolean; backends: boolean; machines: boolean; t
 
 export function Fleet() {
   const all = useBoxes(), query = place.value.query, q = query.get('q') ?? '', sort = query.get('sort') ?? 'used';
-  const [selected, setSelected] = useState<Set<string>>(new Set()), [at, setAt] = useState(-1), filter = useRef<HTMLInputElement>(null);
+  const [selected, setSelected] = useState<Set<string>>(new Set()), [at, setAt] = useState(-1), cursor = useRef(-1), filter = useRef<HTMLInputElement>(null);
   useEffect(() => setSelected(new Set()), [q]);
   const extra = ['state', 'user', 'label', 'backend'].map((name) => query.get(name) ? `${name}:${query.get(name)}` : '').join(' ');
   const list = useMemo(() => [...all.values()], [all]);
   const many = useMemo(() => {
     const differ = (value: (box: Row) => string | null) => new Set(list.map(value)).size > 1;
     return { users: differ((box) => box.user), backends: differ((box) => box.backend), machines: list.some((box) => box.machine !== null), templates: differ((box) => box.template),
-      labels: list.some((box) => Object.keys(box.labels).length > 0) };
+      labels: list.some((box) => Object.keys(box.labels).length > 0), disks: list.some((box) => box.usage.disk_bytes !== null) };
   }, [list]);
   const shownColumns = columns(many);
   const rows = useMemo(() => sortRows(list.filter(filterOf(`${q} ${extra}`)), shownColumns, sort), [list, q, extra, sort]);
@@ -84,18 +85,19 @@ export function Fleet() {
     return [...found].map(([state, box]) => ({ state, box, count: number[state]! }));
   }, [list]);
   const current = Math.min(at, rows.length - 1), row = rows[current];
+  const point = (index: number) => { cursor.current = Math.max(-1, Math.min(rows.length - 1, index)); setAt(cursor.current); };
   const picked = rows.filter((box) => selected.has(box.id));
   const toggle = (id: string) => setSelected((now) => {
     const next = new Set(now);
     if (!next.delete(id)) next.add(id);
     return next;
   });
-  const open = () => { if (row) go(href('boxes', row.id)); };
-  const move = (step: number) => () => setAt(Math.max(0, Math.min(rows.length - 1, current + step)));
-  useKeys({ '/': () => filter.current?.focus(), j: move(1), k: move(-1), ArrowDown: move(1), ArrowUp: move(-1), Home: () => setAt(0), End: () => setAt(rows.length - 1),
-    ...(row ? { Enter: (event) => { if ((event.target as HTMLElement).closest('a, button')) (event.target as HTMLElement).click(); else open(); }, x: () => toggle(row.id),
-      '.': () => openMenu(document.querySelector('tr.current') ?? document.body, boxActions(row), t('box.menu')), t: () => go(href('boxes', row.id, 'terminal')) } : {}),
-    n: () => { if (may('write')) setQuery({ new: '1' }, 'push'); }, r: () => { void reloadBoxes(); }, Escape: () => { setSelected(new Set()); setAt(-1); } });
+  const here = (run: (box: Row) => void) => () => { const box = rows[Math.min(cursor.current, rows.length - 1)]; if (box) run(box); };
+  const move = (step: number) => () => point(Math.max(0, cursor.current + step));
+  useKeys({ '/': () => filter.current?.focus(), j: move(1), k: move(-1), ArrowDown: move(1), ArrowUp: move(-1), Home: () => point(0), End: () => point(rows.length - 1),
+    ...(row ? { Enter: (event) => { if ((event.target as HTMLElement).closest('a, button')) (event.target as HTMLElement).click(); else go(href('boxes', row.id)); }, x: here((box) => toggle(box.id)),
+      '.': here((box) => openMenu(document.querySelector('tr.current') ?? document.body, boxActions(box), t('box.menu'))), t: here((box) => go(href('boxes', box.id, 'terminal'))) } : {}),
+    n: () => { if (may('write')) setQuery({ new: '1' }, 'push'); }, r: () => { void reloadBoxes(); }, Escape: () => { setSelected(new Set()); point(-1); } });
   const making = query.get('new') === '1' && may('write'), closeNew = () => setQuery({ new: null });
   return (
     <div class="page fleet">
@@ -123,9 +125,9 @@ export function Fleet() {
         : !list.length ? <Empty title={t('fleet.empty')} text={t('fleet.empty.text')} command="cubby create --thread demo"
             action={may('write') ? { label: t('new.title'), icon: 'plus', run: () => setQuery({ new: '1' }, 'push') } : undefined} />
         : !rows.length ? <Empty icon="search" title={t('fleet.none')} text={t('fleet.none.text')} action={{ label: t('fleet.clear'), icon: 'close', run: () => setQuery({ q: null, state: null, user: null, label: null, backend: null }) }} />
-        : <Table rows={rows} columns={shownColumns} keyOf={(box) => box.id} sort={sort} onSort={(next) => setQuery({ sort: next })} selected={selected} onSelect={setSelected} current={current}
+        : <Table rows={rows} columns={shownColumns} keyOf={(box) => box.id} sort={sort} onSort={(next) => setQuery({ sort: next })} selected={selected} onSelect={setSelected} current={current} height={narrow.value ? 56 : ROW_PX}
             label={t('fleet.title')} rowProps={(box, index) => ({ onClick: (event: MouseEvent) => {
-              if (!(event.target as Element).closest('a, button, input')) setAt(index); }, onDblClick: () => go(href('boxes', box.id)) })} />}
+              if (!(event.target as Element).closest('a, button, input')) point(index); }, onDblClick: () => go(href('boxes', box.id)) })} />}
       {making && <NewBox onClose={closeNew} />}
     </div>
   );

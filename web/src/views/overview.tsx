@@ -88,11 +88,11 @@ const value = (name: string, item: unknown) => {
 
 export default function Overview() {
   const box = useBox(), range = place.value.query.get('range') ?? '15m', seconds = RANGES[range] ?? 900;
-  const usage = useLoad(async () => (await api('box_usage', [box.id])).samples as Sample[], [box.id], 5000);
+  const usage = useLoad(async () => (await api('box_usage', [box.id])).samples as Sample[], [box.id], 10_000);
   const [events, setEvents] = useState<BoxEvent[]>([]), [raw, setRaw] = useState(false);
   const snapshots = useLoad(async () => (await api('snapshot_list', [box.id])).snapshots as { name: string; created_at: string }[], [box.id]);
   useEffect(() => onEvent((event) => { if (event.box === box.id) setEvents((now) => [event, ...now].slice(0, 20)); }), [box.id]);
-  const audit = useLoad(async () => (await api('audit', [], { query: { box: box.id, tail: 8 } })).events as Record<string, any>[], [box.id, events.length]);
+  const audit = useLoad(async () => (await api('audit', [], { query: { box: box.id, tail: 1, limit: 8 } })).events as Record<string, any>[], [box.id, events.length]);
   const from = Date.now() / 1000 - seconds;
   const samples = (usage.data ?? []).filter((each) => Date.parse(each.at) / 1000 >= from);
   const marks = [...(snapshots.data ?? []).map((each) => ({ at: Date.parse(each.created_at) / 1000, text: t('plot.snapshot', { name: each.name }) })),
@@ -112,6 +112,12 @@ export default function Overview() {
         return <Plot key={plot.id} label={t(plot.label)} data={data} show={plot.show} limit={plot.limit?.(box) ?? 0} from={from} marks={marks} />;
       })}</div>
       <div class="columns">
+        <section><h2>{t('overview.last')}</h2>
+          {audit.data && audit.data.length ? <ol class="steps">{audit.data.slice(-8).reverse().map((each, i) => (
+            <li key={i} class={(each['outcome'] && each['outcome'] !== 'ok') || each['exit_code'] ? 'bad' : ''}><time title={String(each['at'])}>{clock(each['at'] as string)}</time><span>{String(each['verb'])}</span>
+              <code>{String(each['detail'] ?? '').split('\n')[0]}</code></li>))}</ol> : <p class="dim">{t('overview.nothing')}</p>}
+          {may('write') && <><h2>{t('overview.command')}</h2><Command text={`cubby shell ${box.id}`} /><Command text={`cubby exec ${box.id} -- id`} /></>}
+        </section>
         <section><h2>{t('overview.properties')}</h2>
           <dl class="properties">
             {flat.map(([name, item]) => <div key={name}><dt>{name}</dt><dd>{value(name, item)}</dd></div>)}
@@ -120,12 +126,6 @@ export default function Overview() {
           </dl>
           <Button label={raw ? t('overview.json.hide') : t('overview.json')} run={() => setRaw(!raw)} kind="quiet" />
           {raw && <div class="raw"><Button label={t('copy')} icon="copy" run={() => copy(JSON.stringify(box, null, 2))} /><pre tabIndex={0}>{JSON.stringify({ ...box, cpu: undefined }, null, 2)}</pre></div>}
-        </section>
-        <section><h2>{t('overview.last')}</h2>
-          {audit.data && audit.data.length ? <ol class="steps">{audit.data.slice(-8).reverse().map((each, i) => (
-            <li key={i} class={each['outcome'] && each['outcome'] !== 'ok' ? 'bad' : ''}><time title={String(each['at'])}>{clock(each['at'] as string)}</time><span>{String(each['verb'])}</span>
-              <code>{String(each['detail'] ?? '').split('\n')[0]}</code></li>))}</ol> : <p class="dim">{t('overview.nothing')}</p>}
-          {may('write') && <><h2>{t('overview.command')}</h2><Command text={`cubby shell ${box.id}`} /><Command text={`cubby exec ${box.id} -- id`} /></>}
         </section>
       </div>
     </div>

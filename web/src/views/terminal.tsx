@@ -205,21 +205,21 @@ export default function Terminals({ params }: ViewProps) {
   if (!may('write')) return <Empty icon="terminal" title={t('terminal.title')} text={t('terminal.denied')} />;
   if (!usable) return <Empty icon="terminal" title={t('terminal.cannot')} text={t(box.state === 'paused' ? 'terminal.paused' : 'terminal.offline')}
     action={box.state === 'paused' ? { label: t('act.resume'), icon: 'play', run: () => act(verbs.find((verb) => verb.id === 'resume')!, [box]) } : undefined} />;
-  if (!awake && !all.length) return <Empty icon="terminal" title={t('terminal.asleep')} text={t('terminal.asleep.text')} action={{ label: t('act.start'), icon: 'play', run: () => act(verbs.find((verb) => verb.id === 'start')!, [box]) }} />;
+  if (!awake && !all.some((each) => each.status.value === 'open')) return <Empty icon="terminal" title={t('terminal.asleep')} text={t('terminal.asleep.text')} action={{ label: t('act.start'), icon: 'play', run: () => act(verbs.find((verb) => verb.id === 'start')!, [box]) }} />;
   const font = (step: number) => () => setSetting('terminal.font', String(fontSize() + step));
   const other = split && all.length > 1 ? all[(index + 1) % all.length] : undefined;
   return (
     <div class="terminals" ref={frame}>
       <div class="term-tabs">
-        <div role="tablist" aria-label={t('terminal.tabs')}>
+        <ul aria-label={t('terminal.tabs')}>
           {all.map((each, i) => (
-            <div key={each.pid ?? `new${i}`} class={`term-tab ${i === index ? 'on' : ''}`}>
-              <button type="button" role="tab" aria-selected={i === index} onClick={() => setAt(i)}>
+            <li key={each.pid ?? `new${i}`} class={`term-tab ${i === index ? 'on' : ''}`}>
+              <button type="button" aria-current={i === index ? 'true' : undefined} onClick={() => setAt(i)}>
                 {each.status.value === 'ended' ? <Icon name="check" size={12} /> : each.bell.value && i !== index ? <Icon name="events" size={12} /> : null}
                 <span>{each.name.value || t('terminal.name', { n: i + 1 })}</span></button>
               <button type="button" class="x" aria-label={t('terminal.close.of', { n: i + 1 })} onClick={() => void close(each)}><Icon name="close" size={12} /></button>
-            </div>))}
-        </div>
+            </li>))}
+        </ul>
         <Button label={t('terminal.new')} icon="plus" iconOnly kind="quiet" run={() => add()} />
         <span class="grow" />
         <Button label={t('terminal.search')} icon="search" iconOnly kind="quiet" hint="Ctrl Shift F" run={() => current && lives.get(current)?.host.dispatchEvent(new CustomEvent('find', { bubbles: true }))} />
