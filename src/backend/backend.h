@@ -121,6 +121,7 @@ struct machine_facts {
     uint64_t since_ms;    /* wall clock: online, or offline, since */
     unsigned connections; /* how often it came */
     uint64_t boxes;       /* a worker's, as this daemon counts them */
+    uint64_t free_mb;     /* of its memory_mb, as it last reported; memory_mb before that */
 };
 /* Files on their way to another machine (tree/pack.h). */
 struct backend_stream {

@@ -156,7 +156,22 @@ run 'cat keep'
 is 'rollback' "$OUT" two
 api DELETE "$B"
 
-WORKERS=(w1 w2)
+# ---- memory ----
+
+worker_start w3 --memory 100000000
+eventually 20 worker_online w3
+less='.workers[] | select(.name == "w3") | .memory_free_mb < .memory_mb'
+reported() { api GET /v1/workers && [ "$(j "$less")" = true ]; }
+ok 'a worker reports the memory that is free' eventually 20 reported
+placed=
+for i in 1 2 3; do
+    where "memory $i"
+    placed+="$WHERE "
+    api DELETE "$B"
+done
+unlike 'one without free memory gets no box' "$placed" w3
+
+WORKERS=(w1 w2 w3)
 workers_end
 pass 'nothing is left on workers'
 unlike "no worker's sanitizer spoke" "$(cat "$WORK"/worker-*.log)" 'Sanitizer|runtime error:|Assertion'

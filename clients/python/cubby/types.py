@@ -707,6 +707,7 @@ class Worker(Answer):
     boxes: int
     boxes_max: int
     memory_mb: int
+    memory_free_mb: int
     templates: list[str]
     version: str
     platform: str

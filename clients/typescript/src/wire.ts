@@ -1494,6 +1494,8 @@ export interface Worker {
   boxes_max: number;
   /** that its boxes may take */
   memory_mb: number;
+  /** of it, as the worker last reported */
+  memory_free_mb: number;
   /** that boxes on it can be made from */
   templates: string[];
   /** of its program */

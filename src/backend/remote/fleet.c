@@ -8,6 +8,7 @@
 #include "base/sync.h"
 
 enum { DRAIN_PATH_BYTES = 4300 };
+#define FLEET_MEMORY_LEAST 0.05 /* a worker with less of its memory free takes no new box */
 
 struct fleet_worker {
     struct fleet_worker *next;
@@ -104,7 +105,7 @@ static bool fleet_has_word(const char *words, const char *word) {
     return false;
 }
 
-/* The part of its boxes that is free. */
+/* The part of its boxes, or of its memory, that is free: the smaller one. */
 static double fleet_score(void *context, const struct machine_facts *worker) {
     struct fleet_wish *wish = context;
     const struct machine_hello *hello = &worker->hello;
@@ -120,7 +121,11 @@ static double fleet_score(void *context, const struct machine_facts *worker) {
     wish->fitting++;
     if (worker->boxes >= hello->boxes_max || wish->memory_mb > hello->memory_mb)
         return -1;
-    return 1 - (double)worker->boxes / (double)hello->boxes_max;
+    double boxes = 1 - (double)worker->boxes / (double)hello->boxes_max;
+    double memory = (double)worker->free_mb / (double)hello->memory_mb;
+    if (memory < FLEET_MEMORY_LEAST)
+        return -1;
+    return boxes < memory ? boxes : memory;
 }
 
 int fleet_place(struct fleet *fleet, const struct spec *spec, const char *but, struct arena *arena,
@@ -138,6 +143,6 @@ int fleet_place(struct fleet *fleet, const struct spec *spec, const char *but, s
         return err_set(err, ERR_BUSY, "every %sworker is draining; `cubby drain --off NAME` opens one again", other);
     if (!wish.fitting)
         return err_set(err, ERR_NOT_FOUND, "no %sworker that is online has template '%s'", other, spec->template_name);
-    return err_set(err, ERR_LIMIT, "every %sworker is full: %u %s no space for a box with %llu MiB", other,
-                   wish.fitting, wish.fitting == 1 ? "has" : "have", (unsigned long long)wish.memory_mb);
+    return err_set(err, ERR_LIMIT, "every %sworker is full: %u %s no place, or no memory, for a box with %llu MiB",
+                   other, wish.fitting, wish.fitting == 1 ? "has" : "have", (unsigned long long)wish.memory_mb);
 }

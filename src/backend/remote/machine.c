@@ -30,8 +30,9 @@ struct machine {
     struct machine_conn *conn;
     bool online, text;
     bool draining;
-    uint64_t boxes; /* machine_boxes_set */
-    unsigned pins;  /* threads that use it without the lock */
+    uint64_t boxes;   /* machine_boxes_set */
+    uint64_t used_mb; /* of hello.memory_mb; machine_load_set */
+    unsigned pins;    /* threads that use it without the lock */
     unsigned connections;
     uint64_t since_ms;    /* wall clock */
     uint64_t deadline_ms; /* clock_ms: its session ends then; 0: it does not wait */
@@ -612,6 +613,11 @@ int machine_session_get(struct machines *machines, const char *user, const char 
     return r;
 }
 
+static uint64_t machine_free_mb(const struct machine *machine) {
+    uint64_t all = machine->hello.memory_mb;
+    return machine->used_mb < all ? all - machine->used_mb : 0;
+}
+
 static void machine_facts_locked(const struct machine *machine, struct arena *arena, struct machine_facts *ret_facts) {
     const struct machine_conn *conn = machine->conn;
     *ret_facts = (struct machine_facts){
@@ -623,6 +629,7 @@ static void machine_facts_locked(const struct machine *machine, struct arena *ar
         .connections = machine->connections,
         .draining = machine->draining,
         .boxes = machine->boxes,
+        .free_mb = machine_free_mb(machine),
     };
     for (size_t i = 0; i < MACHINE_WORDS; i++)
         MACHINE_WORD(&ret_facts->hello, i) = arena_strdup(arena, MACHINE_WORD(&machine->hello, i));
@@ -664,8 +671,11 @@ bool machines_pick(struct machines *machines, const char *user,
         for (const struct machine *m = machines->buckets[i]; m; m = m->next) {
             if (strcmp(m->hello.user, user) != 0)
                 continue;
-            const struct machine_facts facts = {
-                .hello = m->hello, .online = m->online, .draining = m->draining, .boxes = m->boxes};
+            const struct machine_facts facts = {.hello = m->hello,
+                                                .online = m->online,
+                                                .draining = m->draining,
+                                                .boxes = m->boxes,
+                                                .free_mb = machine_free_mb(m)};
             double now = score(context, &facts);
             if (now > most) {
                 most = now;
@@ -682,6 +692,13 @@ void machine_boxes_set(struct machines *machines, const char *user, const char *
     struct machine *machine = machine_find_locked(machines, user, name);
     if (machine)
         machine->boxes = boxes;
+}
+
+void machine_load_set(struct machines *machines, const char *user, const char *name, uint64_t free_mb) {
+    autolock(&machines->lock);
+    struct machine *machine = machine_find_locked(machines, user, name);
+    if (machine)
+        machine->used_mb = free_mb < machine->hello.memory_mb ? machine->hello.memory_mb - free_mb : 0;
 }
 
 int machine_drain(struct machines *machines, const char *user, const char *name, bool drain, struct err *err) {

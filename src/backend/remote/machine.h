@@ -110,6 +110,7 @@ bool machines_pick(struct machines *machines, const char *user,
                    const char **ret_name);
 /* machine_facts.boxes and .draining, of a machine that has joined. NOT_FOUND: it has not. */
 void machine_boxes_set(struct machines *machines, const char *user, const char *name, uint64_t boxes);
+void machine_load_set(struct machines *machines, const char *user, const char *name, uint64_t free_mb);
 bool machine_leaving(struct machines *machines, const char *user, const char *name); /* online, and draining */
 int machine_drain(struct machines *machines, const char *user, const char *name, bool drain, struct err *err);
 

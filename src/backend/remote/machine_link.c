@@ -20,6 +20,7 @@ enum {
     USAGE_MS = 5000,
     GATE_MS = 10000,
     ANSWER_BYTES = 65536,
+    LOAD_BYTES = 4096,
     ANSWER_DEPTH = 8, /* these two: more than any answer has */
     ANSWER_VALUES = 256,
     QUESTION_BYTES = 4 << 20
@@ -39,6 +40,7 @@ struct link_session {
     void *tick_user;
     char name[LIMIT_USER_BYTES + 1];
     bool worker;
+    struct machines *machines;
     pthread_mutex_t lock; /* what follows */
     struct link_channel *channels;
     bool ended;
@@ -345,10 +347,26 @@ static int machine_link_tick(void *user, struct err *err) {
     return link->tick ? link->tick(link->tick_user, err) : 0;
 }
 
-static const struct pump_events machine_link_events = {.shut = machine_link_shut, .tick = machine_link_tick};
+/* {"type":"load","free_mb":N} of a worker. */
+static int machine_link_text(void *user, const void *data, size_t len, struct err *err) {
+    struct link_session *link = user;
+    json_int_t free_mb = -1;
+    const char *type = "";
+    bool fits = link->worker && len <= LOAD_BYTES && json_measure(data, len, ANSWER_DEPTH, ANSWER_VALUES) == JSON_FITS;
+    json_auto_t *json = fits ? json_loadb(data, len, 0, NULL) : NULL;
+    if (!json || json_unpack(json, "{s:s,s:I}", "type", &type, "free_mb", &free_mb) < 0 || strcmp(type, "load") != 0 ||
+        free_mb < 0)
+        return err_set(err, ERR_PROTOCOL, "a text message that is neither a record nor a report of a worker's load");
+    machine_load_set(link->machines, MACHINE_WORKERS, link->name, (uint64_t)free_mb);
+    return 0;
+}
 
-static void *machine_link_new(const char *name, bool worker) {
+static const struct pump_events machine_link_events = {
+    .shut = machine_link_shut, .tick = machine_link_tick, .text = machine_link_text};
+
+static void *machine_link_new(struct machines *machines, const char *name, bool worker) {
     struct link_session *link = xcalloc(1, sizeof *link);
+    link->machines = machines;
     link->worker = worker;
     snprintf(link->name, sizeof link->name, "%s", name);
     pthread_mutex_init(&link->lock, NULL);
@@ -379,7 +397,8 @@ int machine_serve_link(struct machine_conn *conn, const struct pump_socket *sock
                        int (*tick)(void *user, struct err *err), void *tick_user, struct err *err) {
     struct link_session *link = conn->session->connection, *made = NULL;
     if (!link)
-        link = made = machine_link_new(conn->hello->name, strcmp(conn->hello->user, MACHINE_WORKERS) == 0);
+        link = made =
+            machine_link_new(conn->machines, conn->hello->name, strcmp(conn->hello->user, MACHINE_WORKERS) == 0);
     link->tick = tick;
     link->tick_user = tick_user;
     int r = machine_conn_begin(conn, &machine_link_ops, made, socket, err);

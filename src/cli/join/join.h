@@ -36,6 +36,7 @@ struct join_session {
     struct pump *pump;
     struct websocket *websocket; /* of its connection; used by the connection's thread */
     bool binary;                 /* records are sent as bytes */
+    bool loads;                  /* the server reads reports of this worker's load */
     uint64_t since_ms;           /* when this connection began */
     unsigned refs;               /* under join->lock */
 };

@@ -1,6 +1,7 @@
 /* The connection of `cubby join`: made, registered, served, made again. One thread runs it. Invariant: a session
  * that the server still has is resumed; one that it has forgotten ends with its channels, while the boxes keep
  * running; a refused token is not tried twice. */
+#include <inttypes.h>
 #include <jansson.h>
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -218,7 +219,7 @@ static int line_message(struct join_line *line, const char **ret_text, size_t *r
 }
 
 struct line_welcome {
-    bool resumed;
+    bool resumed, loads;
     uint64_t received;
 };
 
@@ -270,7 +271,9 @@ static int line_welcomed(struct join_line *line, const char *text, size_t len, s
     } else if ((code = line_epoch(join, body, err)) == 0) {
         memcpy(line->session, session, 33);
         line->grace_ms = (uint64_t)grace_ms;
-        *ret = (struct line_welcome){.resumed = resumed, .received = (uint64_t)received};
+        *ret = (struct line_welcome){.resumed = resumed,
+                                     .received = (uint64_t)received,
+                                     .loads = join->values.worker && json_is_true(json_object_get(body, "loads"))};
         pthread_mutex_lock(&join->lock);
         line_copy_text(join->user, sizeof join->user, body, "user");
         line_copy_text(join->name, sizeof join->name, body, "name");
@@ -285,10 +288,27 @@ static void line_session_latency(struct join_session *session) {
     atomic_store(&session->join->latency_us, websocket_latency_us(session->websocket));
 }
 
+/* What boxes here may still take: memory of the machine that is available, within what this worker was given. */
+static void line_session_load(struct join_session *session) {
+    uint64_t most_mb = session->join->values.memory_mb, free_kb = 0;
+    char text[4096];
+    const char *at =
+        fd_read_file(AT_FDCWD, "/proc/meminfo", text, sizeof text) > 0 ? strstr(text, "MemAvailable:") : NULL;
+    if (!at || sscanf(at, "MemAvailable: %" SCNu64, &free_kb) != 1)
+        return;
+    struct buf out = buf_max(256);
+    buf_printf(&out, "{\"type\":\"load\",\"free_mb\":%llu}",
+               (unsigned long long)(free_kb >> 10 < most_mb ? free_kb >> 10 : most_mb));
+    pump_say(session->pump, &out, ERR_IGNORED);
+    buf_done(&out);
+}
+
 /* If the connection is alive but nothing binary arrives, a proxy drops it. */
 static int line_session_tick(void *user, struct err *err) {
     struct join_session *session = user;
     line_session_latency(session);
+    if (session->loads)
+        line_session_load(session);
     bool silent = session->binary && pump_received(session->pump) == 0;
     if (silent && clock_ms() - session->since_ms >= SILENT_MS)
         return err_set(err, ERR_GONE, "no binary message comes through; continuing with text");
@@ -328,6 +348,7 @@ static int line_serve(struct join_line *line, const struct line_welcome *welcome
     struct pump_socket socket = pump_websocket(line->websocket, http_socket_fd(line->socket), line->text);
     session->websocket = line->websocket;
     session->binary = !line->text;
+    session->loads = welcome->loads;
     session->since_ms = clock_ms();
     line->registered = true;
     line->since_ms = clock_ms();

@@ -166,6 +166,7 @@ static int join_runner_welcome(struct runner *runner, const char *session, bool 
         json_put_bool(&json, "resumed", resumed);
         json_put_uint(&json, "received", received);
         json_put_uint(&json, "grace_ms", machines_grace_ms(runner->front->env->machines));
+        json_put_bool(&json, "loads", true);
         json_put_uint(&json, "epoch", machines_epoch(runner->front->env->machines));
     }
     if (runner->hello.nested)

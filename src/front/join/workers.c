@@ -17,6 +17,7 @@ static const struct row worker_answer[] = {
     OUT_INT("boxes", worker_out, facts.boxes, "that it has, running or not"),
     OUT_INT("boxes_max", worker_out, facts.hello.boxes_max, "that it takes"),
     OUT_INT("memory_mb", worker_out, facts.hello.memory_mb, "that its boxes may take"),
+    OUT_INT("memory_free_mb", worker_out, facts.free_mb, "of it, as the worker last reported"),
     OUT("templates", TEXTS, worker_out, templates, "that boxes on it can be made from"),
     OUT("version", TEXT, worker_out, facts.hello.version, "of its program"),
     OUT("platform", TEXT, worker_out, facts.hello.platform, "system and processor"),
