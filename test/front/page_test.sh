@@ -49,6 +49,14 @@ ok 'an unknown file is 404' grep -q '^HTTP/1.1 404' <<< "$HEAD"
 AT=/ui/a/index.html HEAD=$(head_of)
 ok 'the HTML is not a file' grep -q '^HTTP/1.1 404' <<< "$HEAD"
 
+BYTES=$(stat -c %s "$BUILD/web/page.bin")
+ok "all of the page is at most 600 KB in the program ($((BYTES / 1024)))" test "$BYTES" -le $((600 * 1024))
+PAGE=0 tools/web "$WORK/web" 2> "$WORK/web.log"
+like 'a build without the page says so' "$(head -1 "$WORK/web/page.bin") $(< "$WORK/web.log")" \
+    '^fallback it was left out .*the page is not built: it was left out of this build'
+ok 'and so does what it shows' grep -q 'The page was not built into this daemon: it was left out' "$WORK/web/page.bin"
+ok 'doctor knows the page' grep -qE '^page +ok' <(CUBBY_URL=$URL "$BUILD/cubby" doctor 2>&1)
+
 # ---- in a browser ----
 if ! "$NODE" --version > /dev/null 2>&1 || ! command -v chromium > /dev/null; then
     skip 'the page in a browser' 'no chromium, or test/page/node_modules is missing: tools/setup npm installs it'

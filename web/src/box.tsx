@@ -2,7 +2,7 @@
 import { createContext, type ComponentChildren } from 'preact';
 import { useContext, useEffect } from 'preact/hooks';
 import { act, boxActions, verbs } from './actions';
-import { boxes, nameOf, refreshBox, type Row } from './boxes';
+import { boxes, nameOf, refreshBox, useUsage, type Row } from './boxes';
 import { Titled, visible } from './app';
 import { onEvent } from './events';
 import { dateTime, t } from './i18n';
@@ -11,7 +11,7 @@ import { useKeys } from './keys';
 import { useLoad } from './load';
 import { go, href } from './router';
 import { routes, type Route } from './routes';
-import { api, may } from './session';
+import { api, may, shown } from './session';
 import { StateMark } from './state';
 import { Button, Empty, Failure, MenuButton, Skeleton, copy } from './ui';
 
@@ -25,20 +25,21 @@ export const tabHref = (route: Route, id: string) => route.pattern.replace(':id'
 export function BoxFrame({ id, route, children }: { id: string; route: Route; children: ComponentChildren }) {
   const first = useLoad(() => api('box_get', [id]), [id]);
   useEffect(() => { if (first.data) boxes.value = new Map(boxes.value).set(id, { cpu: null, ...first.data }); }, [first.data]);
+  const pause = useUsage();
   useEffect(() => {
-    const timer = setInterval(() => { if (document.visibilityState === 'visible') void refreshBox(id); }, 5000);
+    const timer = setInterval(() => { if (shown.value) void refreshBox(id); }, pause);
     const off = onEvent((event) => { if (event.box === id) void refreshBox(id); });
     return () => { clearInterval(timer); off(); };
-  }, [id]);
+  }, [id, pause]);
   const missing = (first.error as { code?: string } | undefined)?.code === 'NOT_FOUND';
   const deleted = useLoad(async () => missing ? ((await api('audit', [], { query: { box: id, verb: 'box_destroy', tail: 1, limit: 1 } })).events[0] as Record<string, unknown> | undefined) : undefined, [id, missing]);
   const box = boxes.value.get(id), gone = first.data && !box && boxes.value.size >= 0;
-  const shown = tabs.filter(visible);
+  const views = tabs.filter(visible);
   const neighbour = (step: number) => () => {
     const ids = [...boxes.value.keys()], at = ids.indexOf(id);
     if (at >= 0 && ids.length > 1) go(tabHref(route, ids[(at + step + ids.length) % ids.length]!));
   };
-  useKeys({ ...Object.fromEntries(shown.filter((each) => each.key).map((each) => [`g ${each.key}`, () => go(tabHref(each, id))])),
+  useKeys({ ...Object.fromEntries(views.filter((each) => each.key).map((each) => [`g ${each.key}`, () => go(tabHref(each, id))])),
     t: () => go(href('boxes', id, 'terminal')), r: () => { void refreshBox(id); first.reload(); }, '[': neighbour(-1), ']': neighbour(1) });
   const row: Row | undefined = box ?? (first.data ? { cpu: null, ...first.data } : undefined);
   const name = row ? nameOf(row) : id;
@@ -61,7 +62,7 @@ export function BoxFrame({ id, route, children }: { id: string; route: Route; ch
           </div>
         </header>
         <nav class="tabs" aria-label={t('box.tabs')}>
-          {shown.map((each) => <a key={each.pattern} href={tabHref(each, id)} aria-current={each === route ? 'page' : undefined}><Icon name={each.icon} /><span>{t(each.title)}</span></a>)}
+          {views.map((each) => <a key={each.pattern} href={tabHref(each, id)} aria-current={each === route ? 'page' : undefined}><Icon name={each.icon} /><span>{t(each.title)}</span></a>)}
         </nav>
         {gone && <div class="bar" role="status"><Icon name="warn" /><span>{t('box.deleted')}</span><a class="button quiet" href="/ui/boxes">{t('fleet.title')}</a></div>}
         <Context.Provider value={row}><section class="box-view">{children}</section></Context.Provider>

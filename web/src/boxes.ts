@@ -1,9 +1,9 @@
-// All boxes, live: a list, then events for what changes and a look at the usage every few seconds while someone looks.
-import { batch, signal } from '@preact/signals';
+// All boxes, live: a list, then events for what changes and a stream of what they use while someone looks.
+import { batch, effect, signal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import type { Box } from '../../clients/typescript/dist/wire.js';
 import { onEvent } from './events';
-import { api, epoch, state } from './session';
+import { api, apiEvents, can, epoch, shown, state } from './session';
 
 export interface Row extends Box {
   /** Per cent of one processor, from two looks; null: not known yet. */
@@ -72,23 +72,71 @@ function later(id: string | null): void {
 }
 onEvent((event) => later(event.type === 'lost' ? null : event.box));
 
+// ---- what they use, from one stream while someone looks ----
+
+/** cpu_ms, memory_bytes, pids */
+export type Usage = [number | null, number | null, number | null];
+const usageReaders = new Set<(at: string, rows: Map<string, Usage>) => void>();
+export function onUsage(read: (at: string, rows: Map<string, Usage>) => void): () => void {
+  usageReaders.add(read);
+  return () => { usageReaders.delete(read); };
+}
+/** A first row has all boxes that run, later ones those that changed: what is not named used no processor. */
+function use(at: string, rows: Map<string, Usage>): void {
+  const next = new Map(boxes.peek()), now = performance.now();
+  for (const [id, box] of next) {
+    const row = rows.get(id);
+    if (!row) {
+      if (box.cpu) next.set(id, { ...box, cpu: 0 });
+    } else if (row[0] === null && row[1] === null) later(id);
+    else next.set(id, measured({ ...box, usage: { ...box.usage, cpu_ms: row[0], memory_bytes: row[1], pids: row[2] } }, now));
+  }
+  boxes.value = next;
+  for (const read of usageReaders) read(at, rows);
+}
+const watchers = signal(0);
+async function watchUsage(signal: AbortSignal): Promise<void> {
+  while (!signal.aborted) {
+    try {
+      for await (const [, , data] of apiEvents('box_usage_stream', [], { signal, silenceMs: 600_000 }))
+        use(data.at as string, new Map((data.boxes as [string, ...Usage][]).map(([id, ...rest]) => [id, rest])));
+    } catch { /* events.ts looks after a daemon that is gone */ }
+    if (!signal.aborted) await new Promise((resolve) => setTimeout(resolve, 5000));
+  }
+}
+let watching: AbortController | undefined;
+effect(() => {
+  epoch.value;
+  const wanted = watchers.value > 0 && shown.value && state.value === 'in' && can('usage_stream');
+  watching?.abort();
+  watching = undefined;
+  if (!wanted) return;
+  watching = new AbortController();
+  void watchUsage(watching.signal);
+});
+/** Keeps the usage of boxes live while a view shows it. Returns how often the rest is looked at, in milliseconds. */
+export function useUsage(): number {
+  useEffect(() => {
+    watchers.value++;
+    return () => { watchers.value--; };
+  }, []);
+  return can('usage_stream') ? 60_000 : 5000;
+}
+
 /** Keeps the list live while a view shows it. */
 export function useBoxes(): Map<string, Row> {
-  const version = epoch.value, ready = state.value === 'in';
+  const version = epoch.value, ready = state.value === 'in' && shown.value, pause = useUsage();
   useEffect(() => {
     if (!ready) return;
     let next = 0, ended = false;
     users++;
     const look = async () => {
       const began = performance.now();
-      if (document.visibilityState === 'visible') await reloadBoxes();
-      const every = Math.max(boxes.peek().size > 500 ? 10_000 : 4000, 10 * (performance.now() - began));
-      if (!ended) next = window.setTimeout(look, every);
+      await reloadBoxes();
+      if (!ended) next = window.setTimeout(look, Math.max(pause, 10 * (performance.now() - began)));
     };
     void look();
-    const shown = () => { if (document.visibilityState === 'visible') void reloadBoxes(); };
-    document.addEventListener('visibilitychange', shown);
-    return () => { ended = true; users--; clearTimeout(next); document.removeEventListener('visibilitychange', shown); };
+    return () => { ended = true; users--; clearTimeout(next); };
   }, [version, ready]);
   return boxes.value;
 }

@@ -1,5 +1,5 @@
 // One event stream of the daemon for the whole page. It resumes after the last event that was seen.
-import { apiEvents, epoch, reconnect, state, CubbyError } from './session';
+import { apiEvents, epoch, reconnect, shown, state, CubbyError } from './session';
 import { effect } from '@preact/signals';
 
 export interface BoxEvent {
@@ -41,7 +41,7 @@ async function follow(signal: AbortSignal): Promise<void> {
 effect(() => {
   epoch.value;
   running?.abort();
-  if (state.value !== 'in') return;
+  if (state.value !== 'in' || !shown.value) return;
   running = new AbortController();
   void follow(running.signal);
 });

@@ -18,6 +18,9 @@ export const who = signal<Who>({ scope: 'admin', user: null, open: true });
 export const info = signal<Record<string, any> | null>(null);
 /** When the daemon was last heard, in milliseconds; null while it answers. */
 export const offlineSince = signal<number | null>(null);
+/** This tab is looked at: only then it keeps streams open, of which a browser allows a host six. */
+export const shown = signal(document.visibilityState === 'visible');
+document.addEventListener('visibilitychange', () => { shown.value = document.visibilityState === 'visible'; });
 /** Counts logins and returns of the daemon: what was loaded before is loaded again. */
 export const epoch = signal(0);
 

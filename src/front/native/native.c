@@ -249,9 +249,9 @@ static const struct route native_routes[] = {
      "End the command that runs in a session, with all it started; the session stays.",
      ENDPOINT(.run = native_session_stop, .status = 200, .answer = session_result_answer)},
     {"GET", BOX "/pty", front_handle, 0, "pty",
-     "A terminal over a WebSocket: binary frames are bytes; text frames are {\"resize\":{\"cols\",\"rows\"}} from the "
-     "client, {\"started\":{\"pid\"}}, {\"exit\":{...}} and {\"warning\":{\"message\"}} (a text frame was ignored) to "
-     "it.",
+     "A terminal over a WebSocket: binary frames are bytes; text frames are {\"resize\":{\"cols\",\"rows\"}} and "
+     "{\"pause\":true|false} (no output for now) from the client, {\"started\":{\"pid\",\"offset\"}} (the first byte "
+     "that comes), {\"exit\":{...}} and {\"warning\":{\"message\"}} (a text frame was ignored) to it.",
      ENDPOINT(.run = native_pty, .flags = ENDPOINT_WRITES, .query = pty_query, .status = 101)},
 
     {"ANY", BOX "/ports/{port}/{path...}", front_handle, ROUTE_EMBED, "port",

@@ -51,12 +51,12 @@ function columns(many: { users: boolean; backends: boolean; machines: boolean; t
     { id: 'memory', label: t('col.memory'), value: (box) => box.usage.memory_bytes, end: true, width: '112px', from: 480,
       cell: (box) => box.usage.memory_bytes === null ? <span class="dim">–</span> : <Meter value={box.usage.memory_bytes} most={box.limits.memory_mb * 2 ** 20} text={size(box.usage.memory_bytes)} /> },
     many.disks && { id: 'disk', label: t('col.disk'), value: (box: Row) => box.usage.disk_bytes, end: true, width: '90px', from: 900, cell: (box: Row) => box.usage.disk_bytes === null ? <span class="dim">–</span> : size(box.usage.disk_bytes) },
-    { id: 'pids', label: t('col.pids'), value: (box) => box.usage.pids, end: true, width: '92px', from: 900, cell: (box) => box.usage.pids ?? <span class="dim">–</span> },
-    { id: 'network', label: t('col.network'), width: '84px', from: 1000, value: (box) => typeof box.network === 'string' ? box.network : 'policy',
+    { id: 'pids', label: t('col.pids'), value: (box) => box.usage.pids, end: true, width: '92px', from: 1080, cell: (box) => box.usage.pids ?? <span class="dim">–</span> },
+    { id: 'network', label: t('col.network'), width: '84px', from: 1180, value: (box) => typeof box.network === 'string' ? box.network : 'policy',
       cell: (box) => typeof box.network === 'string' ? <span class={box.network === 'none' ? 'dim' : ''}>{t(box.network === 'open' ? 'net.open' : 'net.none')}</span> : t('net.policy') },
-    many.labels && { id: 'labels', label: t('col.labels'), width: '200px', from: 1120, cell: (box: Row) => <span class="labels">{Object.entries(box.labels).slice(0, 4).map(([key, value]) =>
+    many.labels && { id: 'labels', label: t('col.labels'), width: '180px', from: 930, cell: (box: Row) => <span class="labels">{Object.entries(box.labels).slice(0, 4).map(([key, value]) =>
       <button type="button" class="label" key={key} onClick={() => setQuery({ q: `label:${key}=${value}` })}>{value ? `${key}=${value}` : key}</button>)}</span> },
-    { id: 'age', label: t('col.age'), value: (box) => -Date.parse(box.created_at), end: true, width: '78px', from: 760, cell: (box) => <time title={dateTime(box.created_at)}>{age(box.created_at)}</time> },
+    { id: 'age', label: t('col.age'), value: (box) => -Date.parse(box.created_at), end: true, width: '78px', from: 1240, cell: (box) => <time title={dateTime(box.created_at)}>{age(box.created_at)}</time> },
     { id: 'used', label: t('col.used'), value: (box) => -Date.parse(box.last_used_at), end: true, width: '100px', from: 420, cell: (box) => <time title={dateTime(box.last_used_at)}>{age(box.last_used_at)}</time> },
     { id: 'menu', label: '', width: '52px', end: true, cell: (box) => <MenuButton label={t('box.menu.of', { name: nameOf(box) })} items={() => boxActions(box)} /> },
   ];

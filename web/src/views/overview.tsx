@@ -2,6 +2,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import uPlot from 'uplot';
 import { useBox } from '../box';
+import { onUsage } from '../boxes';
 import { onEvent, type BoxEvent } from '../events';
 import { clock, dateTime, duration, number, size, t, type Key } from '../i18n';
 import { useLoad } from '../load';
@@ -24,6 +25,8 @@ const rate = (name: string, factor: number) => (samples: Sample[]): Series => {
     return factor * (now - before) / Math.max(0.1, x[i]! - x[i - 1]!);
   }) };
 };
+/** Verbs that only look: not steps. */
+const LOOKS = /(_get|_list|_stat|_usage|_output|_watch|_ports|_bindings)$/;
 const percent = (value: number) => `${number(value, value < 10 ? 1 : 0)} %`;
 const plots: { id: string; label: Key; series: (samples: Sample[]) => Series; show: (value: number) => string; limit?: (box: any) => number }[] = [
   { id: 'cpu', label: 'col.cpu', series: rate('cpu_ms', 0.1), show: percent, limit: (box) => box.limits.cpus * 100 },
@@ -88,13 +91,19 @@ const value = (name: string, item: unknown) => {
 
 export default function Overview() {
   const box = useBox(), range = place.value.query.get('range') ?? '15m', seconds = RANGES[range] ?? 900;
-  const usage = useLoad(async () => (await api('box_usage', [box.id])).samples as Sample[], [box.id], 10_000);
+  const usage = useLoad(async () => (await api('box_usage', [box.id])).samples as Sample[], [box.id], 60_000);
+  const [newer, setNewer] = useState<Sample[]>([]);
+  useEffect(() => onUsage((at, rows) => {
+    const row = rows.get(box.id);
+    if (row) setNewer((now) => [...now.slice(-1800), { at, cpu_ms: row[0], memory_bytes: row[1], pids: row[2], disk_bytes: null }]);
+  }), [box.id]);
   const [events, setEvents] = useState<BoxEvent[]>([]), [raw, setRaw] = useState(false);
   const snapshots = useLoad(async () => (await api('snapshot_list', [box.id])).snapshots as { name: string; created_at: string }[], [box.id]);
   useEffect(() => onEvent((event) => { if (event.box === box.id) setEvents((now) => [event, ...now].slice(0, 20)); }), [box.id]);
-  const audit = useLoad(async () => (await api('audit', [], { query: { box: box.id, tail: 1, limit: 8 } })).events as Record<string, any>[], [box.id, events.length]);
+  const audit = useLoad(async () => (await api('audit', [], { query: { box: box.id, tail: 1, limit: 200 } })).events.filter((each: { verb: string }) => !LOOKS.test(each.verb)) as Record<string, any>[], [box.id, events.length]);
   const from = Date.now() / 1000 - seconds;
-  const samples = (usage.data ?? []).filter((each) => Date.parse(each.at) / 1000 >= from);
+  const known = usage.data ?? [], end = known.at(-1)?.at ?? '';
+  const samples = [...known, ...newer.filter((each) => each.at > end)].filter((each) => Date.parse(each.at) / 1000 >= from);
   const marks = [...(snapshots.data ?? []).map((each) => ({ at: Date.parse(each.created_at) / 1000, text: t('plot.snapshot', { name: each.name }) })),
     ...events.filter((each) => ['died', 'evicted'].includes(each.type)).map((each) => ({ at: Date.parse(each.time) / 1000, text: each.type }))];
   const flat = Object.entries(box).filter(([name]) => !['limits', 'usage', 'labels', 'remote', 'container', 'cpu', 'id', 'thread', 'died'].includes(name));
@@ -108,7 +117,7 @@ export default function Overview() {
       {usage.error ? <Failure error={usage.error} retry={usage.reload} /> : null}
       <div class="plots">{plots.map((plot) => {
         const data = plot.series(samples);
-        if (!data.y.some((each) => each !== null) && !['cpu', 'memory', 'pids'].includes(plot.id)) return null;
+        if (!data.y.some(Boolean) && !['cpu', 'memory', 'pids'].includes(plot.id)) return null;
         return <Plot key={plot.id} label={t(plot.label)} data={data} show={plot.show} limit={plot.limit?.(box) ?? 0} from={from} marks={marks} />;
       })}</div>
       <div class="columns">
