@@ -172,11 +172,11 @@ await test('looking wakes nothing, and an idle page is quiet', async () => {
   await page.waitForTimeout(300);
   let asked = [];
   page.on('request', (request) => asked.push(new URL(request.url()).pathname));
-  await page.waitForTimeout(6000);
-  ok(asked.length <= 3, `at most a request in 2 s (${asked.length} in 6 s)`, asked.join(' '));
+  await page.waitForTimeout(4000);
+  ok(asked.length <= 2, `at most a request in 2 s (${asked.length} in 4 s)`, asked.join(' '));
   await page.evaluate(() => { Object.defineProperty(document, 'visibilityState', { value: 'hidden' }); document.dispatchEvent(new Event('visibilitychange')); });
   asked = [];
-  await page.waitForTimeout(5000);
+  await page.waitForTimeout(3000);
   is(asked, [], 'none while the tab is hidden');
   is((await api('GET', `/v1/boxes/${box.id}`)).json.running, box.running, 'the box is as it was');
   await page.context().close();
@@ -190,17 +190,20 @@ await test('ten thousand rows', async () => {
   const began = Date.now();
   await page.goto(page.url().replace('mcp-none', 'boxes?sort=thread'));
   await page.getByText('10,000 boxes').first().waitFor();
-  most(Date.now() - began, 3000, 'ms until they are shown');
-  const frames = await page.evaluate(async () => {
-    const table = document.querySelector('.table'), times = [];
+  most(Date.now() - began, 2000 * Number(process.env.SLACK ?? 4), 'ms until they are shown');
+  // 50 frames a second, in time of the page's own thread: other work on this machine does not count
+  const client = await page.context().newCDPSession(page);
+  await client.send('Performance.enable', { timeDomain: 'threadTicks' });
+  const spent = async () => (await client.send('Performance.getMetrics')).metrics.find((each) => each.name === 'TaskDuration').value * 1000;
+  const before = await spent();
+  await page.evaluate(async () => {
+    const table = document.querySelector('.table');
     for (let i = 0; i < 60; i++) {
       table.scrollTop += 2000;
       await new Promise(requestAnimationFrame);
-      times.push(performance.now());
     }
-    return 59_000 / (times.at(-1) - times[0]);
   });
-  ok(frames >= 50 / Number(process.env.SLACK ?? 4), `they scroll (${Math.round(frames)} frames a second, without a graphics card)`);
+  most((await spent() - before) / 60, 20, 'ms of the page for a frame while they scroll');
   most(await page.locator('tbody tr').count(), 120, 'rows in the document');
   await page.getByRole('searchbox').fill('thread-9999');
   await until(async () => (await names(page)).join() === 'thread-9999');

@@ -30,8 +30,7 @@ await test('the picture of the fleet', async () => {
     await (work ? api('POST', `/v1/boxes/${boxes[i]}/processes`, { command: work }) : exec(boxes[i], 'true'));
   await api('POST', `/v1/boxes/${boxes[2]}/pause`);
   const page = await open(browser, '/ui/boxes?sort=thread', small);
-  await until(async () => /\d %/.test(await page.locator('tbody').innerText()));
-  await page.waitForTimeout(4500); // a second look at the processors
+  await until(async () => !(await page.locator('tbody').innerText()).includes('–') && /[1-9]\d* %/.test(await page.locator('tbody').innerText()));
   await shot(page, 'page-fleet');
   is([page.complaints, await page.violations()], [[], []], 'the fleet is drawn without a complaint');
   await page.context().close();

@@ -87,7 +87,7 @@ function use(at: string, rows: Map<string, Usage>): void {
   for (const [id, box] of next) {
     const row = rows.get(id);
     if (!row) {
-      if (box.cpu) next.set(id, { ...box, cpu: 0 });
+      if (box.cpu !== 0 && box.running && box.usage.cpu_ms !== null) next.set(id, { ...box, cpu: 0 });
     } else if (row[0] === null && row[1] === null) later(id);
     else next.set(id, measured({ ...box, usage: { ...box.usage, cpu_ms: row[0], memory_bytes: row[1], pids: row[2] } }, now));
   }
