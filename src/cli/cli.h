@@ -222,6 +222,7 @@ int command_network(struct cli *cli, int argc, char **argv);
 int command_events(struct cli *cli, int argc, char **argv);
 int command_port(struct cli *cli, int argc, char **argv);
 int command_tool(struct cli *cli, int argc, char **argv);
+int command_bang(struct cli *cli, int argc, char **argv);
 int command_skill(struct cli *cli, int argc, char **argv);
 bool doctor_lacking(struct cli *cli); /* prints what a jail needs and this machine lacks (doctor.c) */
 int command_doctor(struct cli *cli, int argc, char **argv);
@@ -256,9 +257,9 @@ int command_info(struct cli *cli, int argc, char **argv);
 extern const struct row run_options[], mcp_options[], mcp_server_options[], exec_options[], json_options[],
     create_options[], ps_options[], rm_options[], shell_options[], cp_options[], ls_options[], token_options[],
     secret_options[], audit_options[], network_options[], template_options[], events_options[], port_options[],
-    tool_options[], fork_options[], diff_options[], skill_options[], join_options[], drain_options[], move_options[],
-    help_options[], tls_options[], inspect_options[], top_options[], logs_options[], kill_options[], stdin_options[],
-    mkdir_options[], mv_options[], find_options[], grep_options[], sync_options[], machine_options[], up_options[],
-    down_options[], open_options[], login_options[], api_options[];
+    tool_options[], bang_options[], fork_options[], diff_options[], skill_options[], join_options[], drain_options[],
+    move_options[], help_options[], tls_options[], inspect_options[], top_options[], logs_options[], kill_options[],
+    stdin_options[], mkdir_options[], mv_options[], find_options[], grep_options[], sync_options[], machine_options[],
+    up_options[], down_options[], open_options[], login_options[], api_options[];
 
 #endif

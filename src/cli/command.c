@@ -202,6 +202,14 @@ const struct cli_command command_table[] = {
      "where the tool takes something else; @FILE and @- stand for what is in a file or on standard input.",
      command_tool, tool_options, ANYWHERE, .alias = "tools",
      .examples = "cubby tool bash command=\"ls -l\" --thread work"},
+    {"bang", "[--thread T] [--user USER] [--output FILE] [--json] [!]TEXT…",
+     "run a chat's bang command in its box: !ls -la, !cd DIR, !get FILE, !!",
+     "Runs what a person typed in a chat, as POST /v1/threads/THREAD/bang does, and prints the answer for the chat.\n"
+     "Long output is written to a file in the box; --output saves that file, or the one of !get, here. The exit\n"
+     "status is that of the command.",
+     command_bang, bang_options, ANYWHERE, .passes_status = true,
+     .examples = "cubby bang --thread chat-7 '!ls -la'\n"
+                 "cubby bang --thread chat-7 -o report.pdf '!get report.pdf'"},
     {"skill", "upload|list|edit|rm|sync|publish|unpublish|install|uninstall|search [OPTION…] WORD…",
      "manage skills of users and their agents, and shared ones",
      "In a box, --box ID or that of --user for --agent:\n"

@@ -1,4 +1,4 @@
-/* `cubby tool`: calls an agent tool as an agent would, or lists the tools. Invariant: output of a box is shown on a
+/* `cubby tool` and `cubby bang`: calls an agent tool as an agent would, or lists the tools. Invariant: output of a box is shown on a
  * terminal without control characters. */
 
 #include <jansson.h>
@@ -6,6 +6,7 @@
 #include "base/base.h"
 #include "cli/cli.h"
 #include "cli/rest/list.h"
+#include "http/client/client.h"
 
 #define TOOL_THREAD "cli" /* the default thread */
 
@@ -187,4 +188,75 @@ int command_tool(struct cli *cli, int argc, char **argv) {
     else
         rest_table(cli, tools, REST_COLUMNS(tool_columns));
     return status;
+}
+
+/* ---- bang commands ---- */
+
+struct bang_values {
+    const char *thread, *user, *output;
+    bool json;
+};
+
+const struct row bang_options[] = {
+    OPTION("thread", 't', TEXT, struct bang_values, thread, "TEXT",
+           "the chat, whose box is made if needed (default: " TOOL_THREAD ")"),
+    OPTION("user", 'u', TEXT, struct bang_values, user, "USER", "the sender; only for tokens without a user"),
+    OPTION("output", 'o', TEXT, struct bang_values, output, "FILE", "save the file of the answer here"),
+    OPTION("json", 0, BOOL, struct bang_values, json, NULL, "print the answer as JSON"),
+    {.name = NULL},
+};
+
+static int tool_bang_write(void *user, const void *data, size_t len) {
+    return fd_write_all(*(int *)user, data, len) < 0 ? -1 : 0;
+}
+
+static void tool_bang_save(struct cli *cli, const json_t *answer, const char *output) {
+    const char *file = rest_text(answer, "file"), *box = rest_text(answer, "box");
+    struct err err = {0};
+    if (!file || !box)
+        return;
+    int fd = open(output, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (fd < 0)
+        option_fail(cli, "cannot write '%s': %s", output, strerror(errno));
+    const struct http_call call = {
+        .method = "GET", .path = remote_path(cli, box, "/files", file), .write_body = tool_bang_write, .user = &fd};
+    int code = remote_send(cli, &call, NULL, &err);
+    close(fd);
+    if (code < 0)
+        exit(cli_fail(&err));
+}
+
+int command_bang(struct cli *cli, int argc, char **argv) {
+    struct bang_values values = {0};
+    autobuf line = buf_max(LIMIT_JSON_BYTES), body = buf_max(LIMIT_JSON_BYTES);
+    struct json json;
+    argc = option_parse(cli, argc, argv, &values);
+    if (argc == 0)
+        option_fail(cli, "missing TEXT, e.g. '!ls -la'");
+    if (argv[0][0] != '!')
+        buf_byte(&line, '!');
+    for (int i = 0; i < argc; i++) {
+        buf_puts(&line, i ? " " : "");
+        buf_puts(&line, argv[i]);
+    }
+    buf_byte(&line, 0);
+    json_init(&json, &body);
+    json_open(&json, '{');
+    json_put_str(&json, "text", (const char *)line.data);
+    if (values.user)
+        json_put_str(&json, "user", values.user);
+    json_close(&json, '}');
+    const char *thread = values.thread ? values.thread : TOOL_THREAD;
+    json_auto_t *answer =
+        rest_need(cli, "POST", arena_printf(&cli->arena, "/v1/threads/%s/bang", remote_encoded(cli, thread)), &body);
+    if (values.output)
+        tool_bang_save(cli, answer, values.output);
+    if (values.json)
+        remote_print(answer);
+    else
+        tool_print(answer);
+    const json_t *code = json_object_get(answer, "exit_code");
+    if (json_is_integer(code))
+        return (int)json_integer_value(code);
+    return json_is_true(json_object_get(answer, "is_error")) ? 1 : 0;
 }

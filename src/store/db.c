@@ -88,15 +88,16 @@ static int db_identify(struct db *db, struct err *err) {
     TRY(db_number(db, "PRAGMA application_id", &application, err)
             ?: db_number(db, "PRAGMA user_version", &version, err)
             ?: db_number(db, "SELECT count(*) FROM sqlite_master", &tables, err));
+    const char *additions = db->kind->additions ? db->kind->additions : "";
     if (!tables && !application)
-        return db_exec(db, db->kind->schema, err) ?: db_touch(db, err);
+        return db_exec(db, db->kind->schema, err) ?: db_exec(db, additions, err) ?: db_touch(db, err);
     if (application != db->kind->application)
         return err_set(err, ERR_INVALID, "this is another program's database; move it away");
     if (version != db->kind->version)
         return err_set(err, ERR_INVALID,
                        "it was written by another version of cubby (format %" PRId64 ", not %" PRId32 "); move it away",
                        version, db->kind->version);
-    return 0;
+    return db_exec(db, additions, err);
 }
 
 int db_open(const struct db_kind *kind, const char *directory, struct db *ret_db, struct err *err) {

@@ -14,6 +14,7 @@ struct db_kind {
     const char *name;             /* of the file */
     const char *what;             /* its name in error texts; not the path, which clients would see */
     int32_t application, version; /* PRAGMA application_id, user_version */
+    const char *additions;        /* SQL that an older file of the same version may lack; NULL: none */
     const char *schema;           /* run once, on an empty file */
     const char *pragmas;          /* run on every connection */
     bool wal;                     /* the file has a write-ahead log; else a rollback journal */

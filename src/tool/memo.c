@@ -51,6 +51,39 @@ int memo_look(struct tool_call *call, uint64_t pid, uint64_t started_ms, const u
     return r < 0 ? err_wrap(err, "cannot save the read position") : 0;
 }
 
+/* column: "command" or "chat" of table bang. */
+static int memo_text(struct tool_call *call, const char *column, const char **ret_text, struct err *err) {
+    struct query find;
+    *ret_text = NULL;
+    int r = db_query(tool_store_lock(call->host->store), &find, err,
+                     text_make(96, "SELECT %s FROM bang WHERE box = ? AND thread = ?", column), "tt", call->box->id,
+                     call->thread);
+    if (r == 0 && query_next(&find, err) > 0 && query_text(&find, 0))
+        *ret_text = arena_strdup(call->arena, query_text(&find, 0));
+    query_end(&find);
+    tool_store_unlock(call->host->store);
+    return r;
+}
+
+static int memo_set(struct tool_call *call, const char *column, const char *text, struct err *err) {
+    int r = db_do(tool_store_lock(call->host->store), err,
+                  text_make(160,
+                            "INSERT INTO bang (box, thread, %s) VALUES (?1, ?2, ?3) "
+                            "ON CONFLICT (box, thread) DO UPDATE SET %s = ?3",
+                            column, column),
+                  "ttt", call->box->id, call->thread, text);
+    tool_store_unlock(call->host->store);
+    return r < 0 ? r : 0;
+}
+
+int memo_last(struct tool_call *call, const char **ret_command, struct err *err) {
+    return memo_text(call, "command", ret_command, err);
+}
+
+int memo_ran(struct tool_call *call, const char *command, struct err *err) {
+    return memo_set(call, "command", command, err);
+}
+
 static int memo_any(void *, const struct file_stat *) {
     return 0;
 }
@@ -76,6 +109,7 @@ bool memo_vanished(struct tool_call *call, const char *path, struct err *err) {
 int memo_forget(struct tool_store *store, const char *box, uint64_t until_ms, struct err *err) {
     struct db *db = tool_store_lock(store);
     int r = db_do(db, err, "DELETE FROM cwd WHERE box = ? AND at_ms <= ?", "ti", box, until_ms)
+                ?: db_do(db, err, "DELETE FROM bang WHERE box = ? AND at_ms <= ?", "ti", box, until_ms)
                 ?: db_do(db, err, "DELETE FROM looked WHERE box = ? AND started_ms <= ?", "ti", box, until_ms);
     tool_store_unlock(store);
     return r;

@@ -14,6 +14,9 @@ int memo_cd(struct tool_call *call, const char *path, struct err *err);
  * from a later command with the same pid. */
 int memo_looked(struct tool_call *call, uint64_t pid, uint64_t started_ms, uint64_t ret_offsets[2], struct err *err);
 int memo_look(struct tool_call *call, uint64_t pid, uint64_t started_ms, const uint64_t offsets[2], struct err *err);
+/* The last command of a person in this thread's chat (bang.c); NULL: none. */
+int memo_last(struct tool_call *call, const char **ret_command, struct err *err);
+int memo_ran(struct tool_call *call, const char *command, struct err *err);
 /* Called after a failure in the thread's directory. Returns true if the directory no longer exists: then the workspace
  * becomes the working directory, and err says so. */
 bool memo_vanished(struct tool_call *call, const char *path, struct err *err);

@@ -37,6 +37,9 @@ static const struct db_kind kind = {
     .application = 0x63756f6c, /* "cuol" */
     .version = 1,
     .schema = schema,
+    .additions = "CREATE TABLE IF NOT EXISTS bang (box TEXT, thread TEXT, command TEXT, chat TEXT,"
+                 " at_ms INTEGER NOT NULL DEFAULT (CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)),"
+                 " PRIMARY KEY (box, thread)) WITHOUT ROWID",
     .pragmas = "PRAGMA synchronous=NORMAL;PRAGMA journal_size_limit=16777216",
     .wal = true,
     .closed = true,
@@ -97,8 +100,9 @@ struct seen_table *tool_store_seen(const struct tool_store *store) {
 
 int tool_store_boxes(struct tool_store *store, void (*each)(void *user, const char *box), void *user, struct err *err) {
     struct query query;
-    int r = db_query(tool_store_lock(store), &query, err,
-                     "SELECT box FROM cwd UNION SELECT box FROM seen UNION SELECT box FROM offload", "");
+    int r = db_query(
+        tool_store_lock(store), &query, err,
+        "SELECT box FROM cwd UNION SELECT box FROM bang UNION SELECT box FROM seen UNION SELECT box FROM offload", "");
     while (r >= 0 && (r = query_next(&query, err)) > 0)
         each(user, query_text(&query, 0));
     tool_store_unlock(store);

@@ -197,6 +197,11 @@ int tool_run(struct tool_call *call, const struct tool *tool, const char *args, 
     return code;
 }
 
+int tool_run_args(struct tool_call *call, const struct tool *tool, const void *args, struct err *err) {
+    call->tool = tool;
+    return tool_finish(call, args, 0, err);
+}
+
 /* ---- for tools ---- */
 
 void tool_begin(struct tool_call *call) {

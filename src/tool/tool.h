@@ -147,6 +147,9 @@ int tool_run(struct tool_call *call, const struct tool *tool, const char *args, 
 /* The same with parsed arguments. */
 int tool_run_object(struct tool_call *call, const struct tool *tool, struct json_t *args, struct err *err);
 
+/* The same with checked arguments, for routes that bind them by the tool's rows. */
+int tool_run_args(struct tool_call *call, const struct tool *tool, const void *args, struct err *err);
+
 /* ---- for tools ---- */
 
 int tool_box(struct tool_call *call, struct err *err); /* sets call->box and begins the call */

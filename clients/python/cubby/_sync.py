@@ -319,6 +319,12 @@ class Client:
         """The agent tools, with their JSON schemas."""
         return (self.json("tool_list")).tools
 
+    def bang(self, thread: str, text: str, *, user: str | None = None, timeout_ms: int | None = None,
+                   max_chars: int | None = None) -> types.BangResult:
+        """Runs what a person typed in a chat (!ls -la, !cd DIR, !get FILE, !!) in the sender's box of that chat."""
+        return self.json("bang", thread, body={"text": text, "user": user, "timeout_ms": timeout_ms,
+                                                     "max_chars": max_chars}, silence=EXEC_SECONDS + SLACK)
+
     def events(self, *, box: str | None = None, user: str | None = None, type: str | None = None,
                after: str | None = None) -> Watch:
         """What happens to boxes (box: ids, separated by commas), for ever; after="0": also what happened and is still

@@ -663,6 +663,21 @@ class ToolImage(Answer):
     data: str
 
 
+class BangResult(Answer):
+    command: str
+    text: str
+    is_error: bool
+    box: str | None
+    cwd: str
+    truncated: bool
+    file: str | None
+    file_bytes: int | None
+    exit_code: int | None
+    signal: str | None
+    timed_out: bool
+    oom_killed: bool
+
+
 class StaleResults(Answer):
     stale: list[str]
     results: list[StaleResult]

@@ -192,6 +192,12 @@ export declare class Client {
     networkCa(options?: Options): Promise<Wire.NetworkAuthority>;
     /** The agent tools, with their JSON schemas. */
     tools(options?: Options): Promise<any[]>;
+    /** Runs what a person typed in a chat (!ls -la, !cd DIR, !get FILE, !!) in the sender's box of that chat. */
+    bang(thread: string, text: string, options?: {
+        user?: string;
+        timeoutMs?: number;
+        maxChars?: number;
+    } & Options): Promise<Wire.BangResult>;
     /** What happens to boxes, for ever; after: '0' also has what is still known. A lost connection is taken up again. */
     events(options?: {
         box?: string;

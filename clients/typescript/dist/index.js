@@ -405,6 +405,10 @@ export class Client {
     async tools(options = {}) {
         return (await this.json('tool_list', [], options)).tools;
     }
+    /** Runs what a person typed in a chat (!ls -la, !cd DIR, !get FILE, !!) in the sender's box of that chat. */
+    bang(thread, text, options = {}) {
+        return this.json('bang', [thread], { body: { text, ...snake(options) }, silenceMs: EXEC_MS + SLACK_MS, ...only(options) });
+    }
     /** What happens to boxes, for ever; after: '0' also has what is still known. A lost connection is taken up again. */
     async *events(options = {}) {
         const query = snake(options);

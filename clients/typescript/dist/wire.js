@@ -108,6 +108,7 @@ export const ROUTES = {
     server_remove: ["DELETE", "/v1/mcp/servers/", 0],
     tool: ["POST", "/v1/boxes/", 0, "/tools/", 1],
     thread_tool: ["POST", "/v1/threads/", 0, "/tools/", 1],
+    bang: ["POST", "/v1/threads/", 0, "/bang"],
     offload_refresh: ["POST", "/v1/boxes/", 0, "/offload/refresh"],
     thread_offload_refresh: ["POST", "/v1/threads/", 0, "/offload/refresh"],
     mcp: ["POST", "/mcp"],

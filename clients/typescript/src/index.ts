@@ -456,6 +456,11 @@ export class Client {
   async tools(options: Options = {}): Promise<any[]> {
     return (await this.json('tool_list', [], options)).tools;
   }
+  /** Runs what a person typed in a chat (!ls -la, !cd DIR, !get FILE, !!) in the sender's box of that chat. */
+  bang(thread: string, text: string, options: { user?: string; timeoutMs?: number; maxChars?: number } & Options = {}):
+  Promise<Wire.BangResult> {
+    return this.json('bang', [thread], { body: { text, ...snake(options) }, silenceMs: EXEC_MS + SLACK_MS, ...only(options) });
+  }
   /** What happens to boxes, for ever; after: '0' also has what is still known. A lost connection is taken up again. */
   async *events(options: { box?: string; user?: string; type?: string; after?: string } & Options = {}): AsyncGenerator<any> {
     const query = snake(options);

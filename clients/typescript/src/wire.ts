@@ -1422,6 +1422,44 @@ export interface ToolImage {
   data: string;
 }
 
+export interface BangRequest {
+  /** what a person typed: !COMMAND, !cd DIR, !get FILE, or !! to repeat the last command */
+  text: string;
+  /** the sender, for tokens without a user; default: the token's user, else 'default' */
+  user?: string;
+  /** milliseconds after which the command and all it started are killed; default 120000 */
+  timeout_ms?: number;
+  /** longer output is written to a file in the box, and its beginning is shown; default 16000 characters */
+  max_chars?: number;
+}
+
+export interface BangResult {
+  /** what was run, without its '!' */
+  command: string;
+  /** the answer for the chat, in Markdown */
+  text: string;
+  /** nothing was run, or it was killed */
+  is_error: boolean;
+  /** id of the box; GET /v1/boxes/ID/files has the file */
+  box: string | null;
+  /** working directory of the thread afterwards */
+  cwd: string;
+  /** the text has only the beginning of the output; the file has more */
+  truncated: boolean;
+  /** path in the box: the long output, or the file that !get names; null if there is none */
+  file: string | null;
+  /** its size */
+  file_bytes: number | null;
+  /** null if it was killed or is still running */
+  exit_code: number | null;
+  /** the signal that killed it, such as SIGKILL */
+  signal: string | null;
+  /** it was killed because it timed out */
+  timed_out: boolean;
+  /** a process of the box was killed for lack of memory */
+  oom_killed: boolean;
+}
+
 export interface StaleResults {
   /** ids of kept results that went stale; each is reported once */
   stale: string[];
@@ -1626,6 +1664,7 @@ export const ROUTES: Record<string, [string, ...(string | number)[]]> = {
   server_remove: ["DELETE", "/v1/mcp/servers/", 0],
   tool: ["POST", "/v1/boxes/", 0, "/tools/", 1],
   thread_tool: ["POST", "/v1/threads/", 0, "/tools/", 1],
+  bang: ["POST", "/v1/threads/", 0, "/bang"],
   offload_refresh: ["POST", "/v1/boxes/", 0, "/offload/refresh"],
   thread_offload_refresh: ["POST", "/v1/threads/", 0, "/offload/refresh"],
   mcp: ["POST", "/mcp"],

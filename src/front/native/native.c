@@ -5,6 +5,7 @@
 #include "front/native/ticket.h"
 
 #include "front/routes.h"
+#include "tool/bang.h"
 #include "tool/servers/server.h"
 
 #define BOX "/v1/boxes/{id}"
@@ -386,6 +387,10 @@ static const struct route native_routes[] = {
      "Run an agent tool in the box of this thread, which is made at the first call that needs it; Cubby-Parent: the "
      "thread whose box it works in.",
      ENDPOINT(.run = native_tool, .body_media = "application/json", .status = 200, .answer = tool_answer)},
+    {"POST", "/v1/threads/{thread}/bang", front_handle, 0, "bang",
+     "Run what a person typed in a chat, in the sender's box of that chat: !COMMAND, !cd DIR, !get FILE, !! to repeat. "
+     "The box is made if needed.",
+     ENDPOINT(.run = native_bang, .body = bang_fields, .status = 200, .answer = bang_answer)},
     {"POST", BOX "/offload/refresh", front_handle, 0, "offload_refresh",
      "Which kept results of tools show files that have changed since; of the conversation that Cubby-Thread names.",
      ENDPOINT(.run = native_offload, .status = 200, .answer = offload_answer)},

@@ -79,7 +79,7 @@ int native_bindings_wanted(struct http_request *request, const char *user, const
 native_run native_templates, native_template_put, native_template_remove;
 extern const struct row template_answer[], templates_answer[];
 /* native/tool.c */
-native_run native_tools, native_tool, native_tools_all, native_offload;
+native_run native_tools, native_tool, native_tools_all, native_offload, native_bang;
 /* native/servers.c */
 native_run native_servers, native_server, native_server_put, native_server_remove;
 extern const struct row servers_query[], server_answer[], servers_answer[];

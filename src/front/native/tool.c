@@ -1,6 +1,7 @@
 /* Agent tools over HTTP. Called through native_routes. */
 #include "front/native/native.h"
 #include "front/toolbox.h"
+#include "tool/bang.h"
 #include "tool/offload/offload.h"
 
 const struct row tools_answer[] = {
@@ -83,6 +84,41 @@ int native_tool(struct http_request *request, struct box *box, struct err *err) 
                            arena_printf(http_arena(request), "there is no tool '%s'; GET /v1/tools lists them", name),
                            &call, &tool, err)
                    ?: native_tool_answer(request, &call, err);
+    tool_call_done(&call);
+    return code;
+}
+
+/* ---- bang commands ---- */
+
+static int native_bang_answer(struct http_request *request, struct tool_call *call, const struct bang_result *bang,
+                              struct err *err) {
+    struct tool_result *result = &call->result;
+    size_t len;
+    const uint8_t *text = spool_view(&result->text, &len);
+    autoanswer answer;
+    answer_init(&answer, request, 200);
+    json_open(&answer.json, '{');
+    json_key(&answer.json, "text");
+    answer_long(&answer, text, len, true);
+    json_put_bool(&answer.json, "is_error", result->is_error);
+    bang_json(&answer.json, call, bang);
+    json_close(&answer.json, '}');
+    return answer_end(&answer, 0, err);
+}
+
+int native_bang(struct http_request *request, struct box *, struct err *err) {
+    const struct who *who = front_who(request);
+    struct bang_result result = {0};
+    struct bang_args args = {.result = &result};
+    struct tool_call call;
+    STEP(front_body(request, &args, err));
+    if (who->user && args.user.data && strcmp(who->user, args.user.data) != 0)
+        return err_set(err, ERR_DENIED, "this token runs commands of user '%s' only, not of '%s'", who->user,
+                       args.user.data);
+    int code = toolbox_begin(request, NULL, http_param(request, "thread"), &call, err);
+    if (!who->user && args.user.data)
+        call.user = args.user.data;
+    code = code ?: tool_run_args(&call, &tool_bang, &args, err) ?: native_bang_answer(request, &call, &result, err);
     tool_call_done(&call);
     return code;
 }
