@@ -26,12 +26,14 @@ export const languageReady = useLanguage(wanted());
 
 /** The text of a key. {name} is replaced; {n#box|boxes} is the number with the word that fits it. */
 export function t(key: Key, values: Record<string, string | number> = {}): string {
-  language.value; // whoever shows a text is drawn again when the language changes
-  return table[key].replace(/\{(\w+)(?:#([^|}]*)\|([^}]*))?\}/g, (_, name: string, one?: string, many?: string) => {
+  language.value; // a text is drawn again when the language changes
+  return fill(table[key], values);
+}
+export const fill = (text: string, values: Record<string, string | number>): string =>
+  text.replace(/\{(\w+)(?:#([^|}]*)\|([^}]*))?\}/g, (_, name: string, one?: string, many?: string) => {
     const value = values[name] ?? '';
     return one === undefined ? String(value) : `${number(Number(value))} ${value === 1 ? one : many}`;
   });
-}
 
 const made = new Map<string, Intl.NumberFormat | Intl.DateTimeFormat>();
 /** A format, made once: making one takes longer than drawing a row. */
