@@ -42,7 +42,7 @@ export async function changesBetween(id: string, from: string, to: string): Prom
       if (!then) out.push(now);
       else if (then.change === 'removed' && now.change !== 'removed') out.push({ ...now, change: 'added' });
       else if (then.change !== 'removed' && now.change === 'removed') out.push(now);
-      else if (now.change !== 'removed' && now.type !== 'dir' && (then.size !== now.size || then.type !== now.type || (hashed++ < HASHES && !await sameFile(before, after, path)))) out.push({ ...now, change: 'modified' });
+      else if (now.change !== 'removed' && now.type !== 'dir' && (then.size !== now.size || then.type !== now.type || (now.encoding === 'utf-8' && hashed++ < HASHES && !await sameFile(before, after, path)))) out.push({ ...now, change: 'modified' });
     }
     for (const [path, then] of was) if (!is.has(path)) out.push({ ...then, change: then.change === 'added' ? 'removed' : then.change === 'removed' ? 'added' : 'modified' });
     return { changes: out.sort((x, y) => x.path < y.path ? -1 : 1), truncated: a.truncated || b.truncated || hashed > HASHES };

@@ -69,7 +69,7 @@ function Changes() {
   const Pick = ({ label, value, name, first }: { label: string; value: string; name: string; first: [string, string] }) => (
     <label class="inline"><span>{label}</span><select value={value} onChange={(event) => setQuery({ [name]: event.currentTarget.value === first[0] ? null : event.currentTarget.value, file: null })}>
       <option value={first[0]}>{first[1]}</option>{(may('write') ? names : []).map((each) => <option key={each} value={each}>{each}</option>)}</select></label>);
-  const shown = (found.data?.changes ?? []).filter((each) => each.encoding === 'utf-8' && each.path.toLowerCase().includes(filter.toLowerCase())), change = shown.find((each) => each.path === picked);
+  const shown = (found.data?.changes ?? []).filter((each) => each.path.toLowerCase().includes(filter.toLowerCase())), change = shown.find((each) => each.path === picked);
   const counts = Object.keys(marks).map((each) => [each, (found.data?.changes ?? []).filter((one) => one.change === each).length] as const);
   return (
     <div class={`files ${change ? 'has-file' : ''}`}>
@@ -79,8 +79,8 @@ function Changes() {
           <div class="counts">{counts.map(([each, n]) => <span key={each} class={`mark ${each}`} title={w(marks[each]![1])}>{marks[each]![0]}{n}</span>)}<span class="grow" /><Button label={t('help.refresh')} icon="refresh" iconOnly kind="quiet" run={found.reload} /></div>
           {(found.data?.changes.length ?? 0) > 12 && <div class="filter"><Icon name="search" /><input type="search" value={filter} aria-label={w('changes.filter')} placeholder={w('changes.filter')} onInput={(event) => setFilter(event.currentTarget.value)} /></div>}
         </div>
-        <Show of={found}>{(data) => data.changes.length ? <ul class="change-list">{shown.slice(0, 2000).map((each) => <li key={each.path}><button type="button" aria-current={each.path === picked ? 'true' : undefined} title={each.path} onClick={() => setQuery({ file: each.path })}>
-          <span class={`mark ${each.change}`} aria-label={w(marks[each.change]?.[1] ?? 'changes.modified')}>{marks[each.change]?.[0]}</span><span class="node-name"><bdi>{each.path}</bdi></span><small>{each.type === 'file' ? size(each.size) : each.type}</small></button></li>)}
+        <Show of={found}>{(data) => data.changes.length ? <ul class="change-list">{shown.slice(0, 2000).map((each) => <li key={each.path}><button type="button" aria-current={each.path === picked ? 'true' : undefined} title={each.encoding === 'utf-8' ? each.path : w('files.foreign')} onClick={() => each.encoding === 'utf-8' ? setQuery({ file: each.path }) : say(w('files.foreign'))}>
+          <span class={`mark ${each.change}`} aria-label={w(marks[each.change]?.[1] ?? 'changes.modified')}>{marks[each.change]?.[0]}</span><span class="node-name"><bdi>{each.encoding === 'utf-8' ? each.path : w('files.bytes')}</bdi></span><small>{each.type === 'file' ? size(each.size) : each.type}</small></button></li>)}
           {data.truncated && <li class="dim pad">{w('changes.truncated')}</li>}</ul> : <p class="dim files-none">{w('changes.none')}</p>}</Show>
       </section>
       <section class="files-main" aria-label={w('files.content')}>

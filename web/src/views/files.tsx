@@ -289,7 +289,7 @@ function Search({ id, root, onHit }: { id: string; root: string; onHit: (path: s
 
 function Browser({ rest }: { rest: string }) {
   const box = useBox(), id = box.id, path = rest ? `/${rest}` : '', line = Number(place.value.query.get('line')) || 0;
-  const workspace = useLoad(async () => ((await api('file_stat', [id], { query: { path: '.' } })).path as string) || '/workspace', [id]);
+  const workspace = useLoad(async () => ((await api('file_stat', [id], { query: { path: '.' } })).path as string).replace(/\/\.?$/, '') || '/', [id]);
   const home = workspace.data ?? '/workspace', [whole, setWhole] = useState(Boolean(path) && !path.startsWith('/workspace'));
   const root = whole ? '/' : home, hidden = setting('files.hidden') === 'on';
   const tree = useTree(id, root, hidden), [searching, setSearching] = useState(false), [busy, setBusy] = useState(''), [over, setOver] = useState(false);
