@@ -1,13 +1,8 @@
 // Files: tree, editor that never overwrites what others wrote, previews that run nothing, uploads; changes and snapshots.
 import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
-import { api, axe, BASE, exec, finish, is, launch, makeBox, most, ok, open, shot, test } from './lib.mjs';
+import { api, axe, BASE, exec, finish, is, launch, makeBox, most, ok, open, shot, test, until } from './lib.mjs';
 
 const browser = await launch();
-/** Waits until a condition in node holds. */
-const until = async (condition) => {
-  for (const end = Date.now() + 15_000; Date.now() < end; await new Promise((done) => setTimeout(done, 40))) if (await condition()) return;
-  throw new Error(`still not: ${condition}`);
-};
 const box = await makeBox({ thread: 'files', user: 'page' });
 const at = (path) => `/ui/boxes/${box}/files${path}`;
 const put = (path, text) => fetch(`${BASE}/v1/boxes/${box}/files?path=${encodeURIComponent(path)}&parents=true`, { method: 'PUT', body: text });
