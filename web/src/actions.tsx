@@ -61,6 +61,7 @@ export function boxActions(box: Row): Action[] {
   const write = may('write');
   const list: Action[] = [];
   if (write) list.push({ label: t('terminal.open'), icon: 'terminal', hint: 't', run: () => go(href('boxes', box.id, 'terminal')) });
+  list.push({ label: t('files.title'), icon: 'files', run: () => go(href('boxes', box.id, 'files')) });
   list.push({ label: t('overview.open'), icon: 'gauge', run: () => go(href('boxes', box.id)) });
   if (write) for (const verb of verbs) if (verb.fits(box))
     list.push({ label: t(verb.label), icon: verb.icon, danger: verb.danger ?? false, run: () => act(verb, [box]) });

@@ -1,5 +1,5 @@
 // Rows of the audit log as steps: one dense line each, failures marked, the rest folded; filters are in the address.
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useState } from 'preact/hooks';
 import type { AuditEvent } from '../../clients/typescript/dist/wire.js';
 import { boxes, nameOf } from './boxes';
 import { clock, dateTime, duration, number, size, t } from './i18n';
@@ -75,7 +75,7 @@ export function Steps({ box }: { box?: string }) {
   const query = place.value.query, only = query.get('outcome') ?? '', verb = query.get('verb') ?? '', text = (query.get('q') ?? '').toLowerCase(), looks = query.get('looks') === '1';
   const { rows, error, loaded } = useAudit({ ...(box ? { box } : {}), ...(verb ? { verb } : {}) });
   const verified = useLoad(() => api('audit_verify').catch(() => null), []);
-  const [open, setOpen] = useState<number | null>(null), end = useRef<HTMLDivElement>(null);
+  const [open, setOpen] = useState<number | null>(null);
   const shown = rows.filter((row) => (only !== 'failed' || bad(row)) && (looks || verb || !LOOKS.has(row.verb)) && (!text || `${row.verb} ${detail(row)} ${row.actor ?? ''} ${row.box ?? ''}`.toLowerCase().includes(text)));
   const verbs = [...new Set(rows.map((row) => row.verb))].sort();
   const from = shown.length ? Date.parse(shown[0]!.at) : 0, span = Math.max(1000, (shown.length ? Date.parse(shown.at(-1)!.at) : 1) - from);
@@ -89,7 +89,7 @@ export function Steps({ box }: { box?: string }) {
   const newest = [...shown].reverse();
   return (
     <>
-      <div class="tools">
+      <div class="tools step-tools">
         <div class="group" role="group" aria-label={w('step.which')}><button type="button" aria-pressed={only === 'failed'} onClick={() => setQuery({ outcome: 'failed' })}>{w('step.failures')}</button><button type="button" aria-pressed={only !== 'failed'} onClick={() => setQuery({ outcome: null })}>{w('step.all')}</button></div>
         <select value={verb} aria-label={w('step.verb')} onChange={(event) => setQuery({ verb: event.currentTarget.value || null })}><option value="">{w('step.verbs')}</option>{(verb && !verbs.includes(verb) ? [...verbs, verb] : verbs).map((each) => <option key={each} value={each}>{verbOf(each)}</option>)}</select>
         <div class="filter"><Icon name="search" /><input type="search" value={query.get('q') ?? ''} aria-label={w('step.filter')} placeholder={w('step.filter')} onInput={(event) => setQuery({ q: event.currentTarget.value || null })} /></div>
@@ -103,7 +103,6 @@ export function Steps({ box }: { box?: string }) {
         const gap = i > 0 ? Date.parse(newest[i - 1]!.at) - Date.parse(row.at) : 0;
         return <>{gap > 60_000 && <li key={`gap-${row.id}`} class="step-gap dim">{w('step.gap', { age: duration(gap) })}</li>}<Step key={row.id} row={row} from={from} span={span} withBox={!box} open={open === row.id} onOpen={() => setOpen(open === row.id ? null : row.id)} /></>;
       })}</ol> : loaded && <Empty icon="timeline" title={rows.length ? w('step.none') : w('step.empty')} text={rows.length ? w('step.none.text') : w('step.empty.text')} />}
-      <div ref={end} />
     </>
   );
 }

@@ -22,8 +22,8 @@ export default function System() {
         <dl class="properties wide"><div><dt>{w('col.version')}</dt><dd>cubby {String(data['version'])}</dd></div><div><dt>{w('system.started')}</dt><dd>{dateTime(data['started_at'])} <span class="dim">({t('ago', { age: duration(Date.now() - Date.parse(data['started_at'])) })})</span></dd></div>
           <div><dt>{w('system.backend')}</dt><dd>{String(data['default_backend'])}</dd></div><div><dt>{w('system.features')}</dt><dd>{(data['features'] as string[] ?? []).join(', ')}</dd></div></dl>
         <h2>{w('system.backends')}</h2>
-        <ul class="cards">{(data['backends'] as Record<string, unknown>[]).map((each) => <li key={String(each['name'])} class="card"><Icon name={each['available'] === false ? 'warn' : 'machines'} size={20} />
-          <div class="card-text"><strong>{String(each['name'])}</strong><dl class="properties">{Object.entries(each).filter(([key]) => key !== 'name').map(([key, value]) => <div key={key}><dt>{key}</dt><dd>{flat(value)}</dd></div>)}</dl></div></li>)}</ul>
+        <ul class="cards">{(data['backends'] as Record<string, unknown>[]).map((each) => <li key={String(each['name'])} class="card top"><Icon name={each['available'] === false ? 'warn' : 'machines'} size={20} />
+          <div class="card-text"><strong>{String(each['name'])}</strong><dl class="properties">{Object.entries(each).filter(([key, value]) => key !== 'name' && !(Array.isArray(value) && !value.length)).map(([key, value]) => <div key={key}><dt>{key}</dt><dd>{flat(value)}</dd></div>)}</dl></div></li>)}</ul>
         <h2>{w('system.checks')}</h2>
         <ul class="cards">{(data['checks'] as Check[]).map((each) => <li key={each.name} class="card"><span class={`state ${each.ok ? 'ready' : 'paused'}`}><Icon name={each.ok ? 'check' : 'warn'} size={20} /></span><div class="card-text"><strong>{each.name}</strong><span>{each.detail}</span>{each.fix && <span class="dim">{each.fix}</span>}</div></li>)}</ul>
       </>}</Show>
