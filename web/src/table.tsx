@@ -42,7 +42,8 @@ export function Table<T>({ rows, columns, keyOf, sort, onSort, selected, onSelec
   useLayoutEffect(() => {
     const element = ref.current!;
     const look = () => setView((now) => {
-      const next = { top: element.scrollTop, height: element.clientHeight, width: element.clientWidth };
+      const part = 4 * height; // drawn again after four rows, not after each pixel
+      const next = { top: Math.floor(element.scrollTop / part) * part, height: element.clientHeight, width: element.clientWidth };
       return next.top === now.top && next.height === now.height && next.width === now.width ? now : next;
     });
     const watch = new ResizeObserver(look);
@@ -60,7 +61,7 @@ export function Table<T>({ rows, columns, keyOf, sort, onSort, selected, onSelec
   const shown = columns.filter((column) => !column.from || view.width >= column.from);
   const virtual = rows.length > 200;
   const first = virtual ? Math.max(0, Math.floor(view.top / height) - 8) : 0;
-  const last = virtual ? Math.min(rows.length, Math.ceil((view.top + view.height) / height) + 8) : rows.length;
+  const last = virtual ? Math.min(rows.length, Math.ceil((view.top + view.height) / height) + 12) : rows.length;
   const all = selected !== undefined && rows.length > 0 && rows.every((row) => selected.has(keyOf(row)));
   const toggle = (key: string) => {
     const next = new Set(selected);
