@@ -111,8 +111,10 @@ export async function open(browser, path = '/ui/boxes', options = {}) {
 export async function screen(page) {
   await page.getByRole('button', { name: 'More', exact: true }).click();
   await page.getByRole('menuitem', { name: 'Text of the screen' }).click();
+  await page.locator('dialog[open] pre').waitFor();
   const text = await page.locator('dialog pre').textContent();
   await page.keyboard.press('Escape');
+  await page.locator('dialog').waitFor({ state: 'detached' });
   await page.locator('.term').first().focus();
   await page.keyboard.press('Enter');
   return text;
