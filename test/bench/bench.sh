@@ -1,9 +1,9 @@
 #!/bin/bash
 # Measures the figures, each beside its peer in the same run, and prints one table. usage: bench.sh BUILD [PART]
 # Parts: exec acquire pool create run cycle throughput get4k large audit search idle quota store bombs adopt delete
-# burst ports mcp recall edits snapshot skills deerflow e2b clients network remote docker; and peers, only when named;
-# quick: the ten that matter most, in three minutes. Everything lives below BENCH_DIR (default: a fresh directory below
-# /var/tmp), so that ours and the peers use the same file system.
+# burst ports mcp recall edits snapshot skills deerflow e2b clients fleet network remote docker; and peers, only when
+# named; quick: the ten that matter most, in three minutes. Everything lives below BENCH_DIR (default: a fresh directory
+# below /var/tmp), so that ours and the peers use the same file system.
 # Exit status 0 when every part ran; a missed bar is marked NO in the table (NO*: README.md has its profile), and
 # counted in the last line.
 set -u
@@ -13,7 +13,7 @@ cd "$(dirname "$0")/../.." || exit 1
 WORK=$(mktemp -d "${BENCH_DIR:-/var/tmp}/cubby-bench.XXXXXX")
 BENCH=$BUILD/bench/bench
 PARTS='exec acquire pool create run cycle throughput get4k large audit search idle quota store bombs adopt delete '\
-'burst ports mcp recall edits snapshot skills deerflow e2b clients network remote docker peers'
+'burst ports mcp recall edits snapshot skills deerflow e2b clients fleet network remote docker peers'
 QUICK='exec create cycle get4k quota bombs delete ports snapshot throughput'
 PART_SECONDS=300 # then a part has failed: every run ends
 DAEMON_PID='' NGINX_PID='' PART_PID='' failed=0 missed=0
@@ -183,6 +183,7 @@ if [ -d test/clients/node_modules/e2b ] && [ -z "$PART" ] || [ "$PART" = e2b ]; 
 fi
 part ports
 BENCH=test/bench/bench_clients.py part clients
+BENCH=test/bench/bench_fleet.py part fleet
 stop_daemon
 if wanted network; then
     . test/bench/network.sh
