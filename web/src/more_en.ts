@@ -239,7 +239,7 @@ export const more = {
   'token.scope': 'Scope',
   'token.secret': 'Copy the token now',
   'token.secret.text': 'It is not shown again.',
-  'token.user.hint': 'Empty: any user.',
+  'token.user.hint': 'Empty: user default. Not for scope admin.',
   'upload': 'Upload',
   'upload.busy': 'Uploading {n#file|files}, {size}…',
   'upload.done': '{n#file|files} uploaded',

@@ -241,7 +241,7 @@ export const more: Record<keyof typeof en, string> = {
   'token.scope': '范围',
   'token.secret': '请立即复制令牌',
   'token.secret.text': '它不会再次显示。',
-  'token.user.hint': '留空：任意用户。',
+  'token.user.hint': '留空：用户 default。不适用于 admin。',
   'upload': '上传',
   'upload.busy': '正在上传 {n} 个文件，{size}…',
   'upload.done': '已上传 {n} 个文件',

@@ -24,7 +24,7 @@ function BoxSkills() {
       <Show of={skills}>{(data) => data.skills.length ? <ul class="cards">{data.skills.map((skill) => <li key={skill.path} class="card"><Icon name="skills" size={20} />
         <div class="card-text"><strong><bdi>{skill.name}</bdi></strong><span>{skill.description}</span><span class="dim mono">{skill.source}{skill.version && ` · ${skill.version}`}{skill.author && ` · ${skill.author}`} · {skill.path}</span></div>
         <div class="card-actions">{skill.file && <a class="button" href={fileHref(id, skill.file.startsWith('/') ? skill.file : `${skill.path}/${skill.file}`)}><Icon name="file" />SKILL.md</a>}{write && <MenuButton label={t('box.menu.of', { name: skill.name })} items={() => [{ label: t('act.delete'), icon: 'trash', danger: true, run: () => remove(skill) }]} />}</div></li>)}</ul>
-        : <Empty icon="skills" title={w('skill.none')} text={w('skill.none.text')} command={`cubby skill list ${id}`} />}</Show>
+        : <Empty icon="skills" title={w('skill.none')} text={w('skill.none.text')} command={`cubby skill list --box ${id}`} />}</Show>
     </div>
   );
 }

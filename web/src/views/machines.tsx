@@ -7,6 +7,7 @@ import { api, may } from '../session';
 import { Table } from '../table';
 import { Button, Command, confirm, Dialog, Empty, Head, MenuButton, say, sayError, Show } from '../ui';
 import { useState } from 'preact/hooks';
+import { askName } from './files';
 
 const Online = ({ on, word }: { on: boolean; word: string }) => <span class={`state ${on ? 'ready' : 'offline'}`}><span class="shape" aria-hidden="true" />{word}</span>;
 export default function Machines() {
@@ -17,9 +18,11 @@ export default function Machines() {
   }, [], 5000);
   const run = async (what: Promise<unknown>, text: string) => { try { await what; say(text); } catch (error) { sayError(error); } list.reload(); };
   const add = async () => {
+    const name = await askName(w('machine.add'), w('col.name'), '', w('token.make'));
+    if (!name) return;
     try {
-      const made = await api('token_create', [], { body: { scope: 'runner', label: 'from the page', expires_in_ms: 3_600_000 } });
-      setJoin(`CUBBY_TOKEN=${made.token} cubby join ${location.origin.replace(/^http/, 'ws')}`);
+      const made = await api('token_create', [], { body: { runner: name, expires_in_ms: 3_600_000 } });
+      setJoin(`(umask 77; echo ${made.token} > cubby-token) && cubby join --server ${location.origin} --token-file cubby-token`);
     } catch (error) {
       sayError(error);
     }
@@ -29,7 +32,7 @@ export default function Machines() {
     <div class="page">
       <Head title={t('machines.title')} actions={admin && <Button label={w('machine.add')} icon="plus" kind="main" run={add} />} />
       <Show of={list}>{({ machines, workers }) => <>
-        {!machines.length && !workers.length && <Empty icon="machines" title={w('machine.none')} text={w('machine.none.text')} action={admin ? { label: w('machine.add'), icon: 'plus', run: add } : undefined} command="cubby join wss://HOST" />}
+        {!machines.length && !workers.length && <Empty icon="machines" title={w('machine.none')} text={w('machine.none.text')} action={admin ? { label: w('machine.add'), icon: 'plus', run: add } : undefined} command="cubby join --server URL --token-file FILE" />}
         {machines.length > 0 && <Table label={t('machines.title')} rows={machines} keyOf={(row) => `${row.user}/${row.name}`} columns={[
           { id: 'name', label: w('col.name'), cell: (row) => <strong><bdi>{row.name}</bdi></strong> }, { id: 'state', label: t('col.state'), width: '110px', cell: (row) => <Online on={row.online} word={row.online ? w('machine.online') : t('state.offline')} /> },
           { id: 'user', label: t('col.user'), from: 600, cell: (row) => row.user }, { id: 'latency', label: w('col.latency'), end: true, width: '90px', cell: (row) => row.latency_ms === null ? '–' : `${number(row.latency_ms, 1)} ms` },

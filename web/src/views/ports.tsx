@@ -34,7 +34,7 @@ function Frame({ id, port }: { id: string; port: number }) {
         <Button label={w('ports.reload')} icon="refresh" iconOnly kind="quiet" run={() => setTurn(turn + 1)} /><span class="dim mono">:{port}</span>
         <input class="mono grow" value={path} aria-label={w('ports.path')} onInput={(event) => setPath(event.currentTarget.value)} />
         {url && <a class="button quiet" href={url.href} target="_blank" rel="noopener noreferrer"><Icon name="external" />{w('ports.tab')}</a>}
-        <Button label={w('ports.forward')} icon="copy" kind="quiet" run={() => copy(`cubby port ${id} ${port}`)} />
+        <Button label={w('ports.forward')} icon="copy" kind="quiet" run={() => copy(`cubby port --listen ${port} ${id} ${port}`)} />
       </form>
       {ticket.error ? <Failure error={ticket.error} retry={ticket.reload} /> : null}
       {url && <iframe key={turn} class="preview-frame" src={url.href} title={w('ports.preview', { port })} sandbox="allow-scripts allow-forms allow-same-origin allow-popups allow-downloads" />}

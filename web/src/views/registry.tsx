@@ -28,7 +28,7 @@ export default function Registry() {
         { id: 'author', label: w('col.author'), width: '110px', from: 700, cell: (row) => row.author }, { id: 'sharing', label: w('col.sharing'), width: '90px', from: 900, cell: (row) => row.sharing },
         { id: 'bytes', label: w('col.size'), width: '90px', end: true, from: 900, cell: (row) => size(row.bytes) }, { id: 'updated', label: w('col.updated'), width: '180px', from: 1000, cell: (row) => dateTime(row.updated_at) },
         { id: 'menu', label: '', width: '48px', cell: (row) => <MenuButton label={t('box.menu.of', { name: row.name })} items={() => actions(row)} /> }]} />
-        : <Empty icon="skills" title={q ? w('registry.nofit') : w('registry.none')} text={w('registry.none.text')} command="cubby skill publish BOX NAME" />}</Show>
+        : <Empty icon="skills" title={q ? w('registry.nofit') : w('registry.none')} text={w('registry.none.text')} command="cubby skill publish --box ID NAME" />}</Show>
     </div>
   );
 }

@@ -61,7 +61,7 @@ export default function Snapshots() {
   return (
     <div class="overview">
       <Show of={list}>{(all) => {
-        if (!all.length) return <Empty icon="snapshot" title={w('snapshots.empty')} text={w('snapshots.empty.text')} action={write ? { label: w('snapshots.take'), icon: 'snapshot', run: take } : undefined} command={`cubby snapshot ${id}`} />;
+        if (!all.length) return <Empty icon="snapshot" title={w('snapshots.empty')} text={w('snapshots.empty.text')} action={write ? { label: w('snapshots.take'), icon: 'snapshot', run: take } : undefined} command={`cubby snapshot create ${id}`} />;
         const times = all.map((each) => Date.parse(each.created_at)), first = Math.min(Date.parse(box.created_at), ...times), span = Math.max(1, Date.now() - first);
         return <>
           <div class="tools">{write && <><Button label={w('snapshots.take')} icon="snapshot" kind="main" run={take} /><Button label={w('snapshots.take.named')} run={named} /></>}<span class="dim">{w('snapshots.n', { n: all.length })}</span></div>

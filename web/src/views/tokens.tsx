@@ -21,7 +21,7 @@ function Make({ onMade, onClose }: { onMade: (token: string) => void; onClose: (
   return (
     <Dialog title={w('token.new')} onClose={onClose}><form onSubmit={(event) => { event.preventDefault(); void make(); }}>
       <Field label={w('token.label')} hint={w('token.label.hint')}><input data-first value={label} onInput={(event) => setLabel(event.currentTarget.value)} /></Field>
-      <Field label={w('token.scope')}><select value={scope} onChange={(event) => setScope(event.currentTarget.value)}>{['user', 'read', 'admin', 'runner'].map((each) => <option key={each}>{each}</option>)}</select></Field>
+      <Field label={w('token.scope')}><select value={scope} onChange={(event) => setScope(event.currentTarget.value)}>{['user', 'read', 'admin'].map((each) => <option key={each}>{each}</option>)}</select></Field>
       <Field label={t('col.user')} hint={w('token.user.hint')}><input value={user} onInput={(event) => setUser(event.currentTarget.value)} /></Field>
       <Field label={w('token.ends')}><select value={days} onChange={(event) => setDays(event.currentTarget.value)}>{Object.keys(DAYS).map((each) => <option key={each} value={each}>{each ? w('token.days', { n: Number(each) }) : t('never')}</option>)}</select></Field>
       {failed ? <Failure error={failed} /> : null}
