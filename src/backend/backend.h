@@ -146,6 +146,9 @@ struct backend_ops {
      * NULL: there is none. */
     int (*place)(struct backend *backend, const struct spec *spec, struct arena *arena, const char **ret_machine,
                  struct err *err);
+    /* The same for a user's own machines: the active one. BUSY: the user has none that is online. NULL: not there. */
+    int (*active)(struct backend *backend, const char *user, struct arena *arena, const char **ret_machine,
+                  struct err *err);
     /* A new box. On failure nothing is left. ret_pidfd: of the runner seen from here, or -1. */
     int (*start)(struct backend *backend, const struct spec *spec, struct wire **ret_wire, int *ret_pidfd,
                  struct err *err);

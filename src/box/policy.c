@@ -64,7 +64,7 @@ static int policy_pair_machine(struct box_request *request, struct arena *arena,
         request->machine = own;
     bool remote = request->backend && strcmp(request->backend, "remote") == 0;
     if (!request->machine)
-        return remote ? err_set(err, ERR_INVALID, "backend remote needs a machine: name one that has joined") : 0;
+        return 0; /* backend remote: the user's active one, where the box is new */
     TRY(policy_machine(request->machine, err));
     if (own && strcmp(own, request->machine) != 0)
         return err_set(err, ERR_INVALID, "machine: thread '%s%s' is another machine's", POLICY_MACHINE_THREAD, own);

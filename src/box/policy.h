@@ -49,7 +49,9 @@ struct share {
     const struct share_mount *mounts;
     size_t mount_count;
     const char *template_name, *network,
-        *backend; /* of a request that does not say; NULL: "host", "none", the provider's */
+        *backend;        /* of a request that does not say; NULL: "host", "none", the provider's */
+    const char *machine; /* where boxes of requests without machine and backend are: a joined machine of the user,
+                            POLICY_ACTIVE: the active one; NULL: on this server */
     const char *const *templates, *const *networks, *const *backends; /* that may be named; NULL: all */
     /* Of backends whose templates are images. */
     const char *image;                /* of a request that does not say; NULL: it must */
@@ -170,6 +172,7 @@ int policy_same(const struct box_request *request, const struct record *record, 
 int policy_env(const char *entry, struct err *err);   /* "NAME=VALUE" */
 int policy_agent(const char *agent, struct err *err); /* the grammar of agents' names */
 #define POLICY_AGENT_THREAD "agent:"
+#define POLICY_ACTIVE "active"           /* instead of a machine's name: the one of the user that is online */
 #define POLICY_MACHINE_THREAD "machine:" /* of the box that a joined machine itself is */
 /* The agent whose box such a thread is; NULL: it is not an agent's. */
 const char *policy_thread_agent(const char *thread, size_t thread_len, struct arena *arena);

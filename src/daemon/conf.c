@@ -25,6 +25,9 @@ const struct row conf_options[] = {
      .text = "path of cubby-runner; default: in cubbyd's directory, else ../libexec/cubby/cubby-runner"},
     {SHARE("backend", TEXT, backend, 0), .value = "NAME", .initial = "jail",
      .text = "how boxes are made when a request does not say"},
+    {SHARE("machine", TEXT, machine, 0), .value = "NAME",
+     .text = "boxes of requests without machine and backend are on this machine of the user, never on this server; "
+             "'active': on the one that is online"},
     {SHARE("backends", LIST, backends, 0), .value = "NAME",
      .text = "backends that a request may name; default: all that are there"},
     {ROW("allow_local", BOOL, allow_local, CONF_HOST), .initial = "false",
@@ -353,6 +356,7 @@ static int conf_check_share(const struct conf *conf, const struct conf_user *use
     for (size_t i = 0; i < share->backends.count; i++)
         if (!backend_find(share->backends.items[i]))
             return err_set(err, ERR_INVALID, "backends: unknown backend '%.60s'", share->backends.items[i]);
+    TRY(share->machine ? policy_machine(share->machine, err) : 0);
     if (!policy_template(share->default_template))
         return err_set(err, ERR_INVALID, "default_template: '%.64s' is not a template name", share->default_template);
     if (share->mounts.count > LIMIT_MOUNTS)

@@ -39,7 +39,8 @@ struct conf_template {
 
 /* Options that may differ by user. */
 struct conf_share {
-    const char *backend, *default_template, *network, *docker_image, *docker_pull, *docker_runtime, *network_policy;
+    const char *backend, *machine, *default_template, *network, *docker_image, *docker_pull, *docker_runtime,
+        *network_policy;
     struct row_texts network_modes, env, templates, networks, backends, docker_images, docker_runtimes;
     struct row_texts servers; /* NAME={...} */
     struct conf_mounts mounts;

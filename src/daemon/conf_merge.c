@@ -210,6 +210,7 @@ static struct share merge_share_of(const struct conf_share *from) {
         .template_name = from->default_template,
         .network = from->network,
         .backend = from->backend,
+        .machine = from->machine,
         .templates = merge_words(&from->templates),
         .networks = merge_words(&from->networks),
         .network_policy = from->network_policy,

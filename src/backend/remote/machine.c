@@ -673,6 +673,7 @@ bool machines_pick(struct machines *machines, const char *user,
                 continue;
             const struct machine_facts facts = {.hello = m->hello,
                                                 .online = m->online,
+                                                .since_ms = m->since_ms,
                                                 .draining = m->draining,
                                                 .boxes = m->boxes,
                                                 .free_mb = machine_free_mb(m)};

@@ -104,7 +104,7 @@ void machines_listen(struct machines *machines, void (*listen)(void *context, co
 /* ---- workers: machines of the user MACHINE_WORKERS ---- */
 
 /* The machine of that user with the highest score, its name in arena; below 0: not this one. False: none. score is
- * called under the table's lock, and has no latency and no times. */
+ * called under the table's lock, and has no latency. */
 bool machines_pick(struct machines *machines, const char *user,
                    double (*score)(void *context, const struct machine_facts *), void *context, struct arena *arena,
                    const char **ret_name);

@@ -287,6 +287,21 @@ static int remote_place(struct backend *backend, const struct spec *spec, struct
     return fleet_place(backend->fleet, spec, NULL, arena, ret_machine, err);
 }
 
+/* The one that has been online for longest: joining another one does not change where new boxes are. */
+static double remote_active_score(void *, const struct machine_facts *facts) {
+    return facts->online ? 1e15 - (double)facts->since_ms : -1;
+}
+
+static int remote_active(struct backend *backend, const char *user, struct arena *arena, const char **ret_machine,
+                         struct err *err) {
+    if (machines_pick(backend->env->machines, user, remote_active_score, NULL, arena, ret_machine))
+        return 0;
+    return err_set(err, ERR_BUSY,
+                   "user '%s' has no machine that is online, and boxes of this user are on machines only; start `cubby "
+                   "join` there",
+                   user);
+}
+
 static int remote_check(const struct backend *backend, const struct spec *spec, struct err *err) {
     if (backend->fleet)
         return spec->mount_count ? err_set(err, ERR_UNSUPPORTED, "a box on a worker has no mounts of this server") : 0;
@@ -528,6 +543,7 @@ const struct backend_ops backend_remote = {
     .no_limits = true,
     .open = remote_open,
     .close = remote_close,
+    .active = remote_active,
     .start = remote_start,
     .discover = remote_discover,
     .reach = remote_reach,

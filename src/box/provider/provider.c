@@ -159,9 +159,15 @@ static int request_box(struct provider *provider, const struct box_request *requ
     struct policy *policy = provider_policy(provider);
     const struct share *share = policy_for(policy, request->user ? request->user : "default");
     const char *name = NULL;
-    int r = policy_backend(share, request, provider->default_backend, &name, err)
-                ?: provider_backend(provider, name, &ops, &backend, err);
     struct box_request asked = *request;
+    if (!asked.machine && !asked.backend && share->machine) { /* never on this server instead */
+        asked.backend = "remote";
+        asked.machine = strcmp(share->machine, POLICY_ACTIVE) == 0 ? NULL : share->machine;
+    }
+    int r = policy_backend(share, &asked, provider->default_backend, &name, err)
+                ?: provider_backend(provider, name, &ops, &backend, err);
+    if (r == 0 && ops->active && !asked.machine)
+        r = ops->active(backend, asked.user ? asked.user : "default", &arena, &asked.machine, err);
     asked.no_limits = r == 0 && ops->no_limits;
     asked.images = r == 0 && ops->images;
     if (r == 0 && !ops->images)

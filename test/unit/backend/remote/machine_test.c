@@ -486,8 +486,9 @@ static void test_words(void) {
     ok(acquire("ann", "laptop", "machine:desk", &box, &err) == -ERR_INVALID, "a machine's thread is its own");
     struct box_request jail = {.user = "ann", .machine = "laptop", .backend = "jail"};
     ok(provider_acquire(provider, &jail, &box, &created, &err) == -ERR_INVALID, "a machine has no other backend");
-    struct box_request none = {.user = "ann", .backend = "remote"};
-    ok(provider_acquire(provider, &none, &box, &created, &err) == -ERR_INVALID, "backend remote needs a machine");
+    struct box_request none = {.user = "eve", .backend = "remote"};
+    ok(provider_acquire(provider, &none, &box, &created, &err) == -ERR_BUSY && strstr(err.text, "'eve'"),
+       "backend remote without a machine: the user's active one, BUSY without any");
     struct mount mount = {.source = "/etc", .target = "/x", .read_only = true};
     struct box_request mounts = {
         .user = "ann", .machine = "laptop", .thread = "m", .thread_len = 1, .mounts = &mount, .mount_count = 1};
