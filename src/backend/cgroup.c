@@ -166,6 +166,29 @@ static void cgroup_each_in(const char *path, void (*each)(void *user, const char
 }
 
 /* user: the path above it. The kernel refuses where there are processes. */
+enum { GAUGES = 96 }; /* three a box */
+
+/* A file that was read before stays open: reading it again takes a fifth of opening, reading and closing it. The file of
+ * a group that has ended fails with ENODEV, even where a new group has its name. Without a place for it, or while
+ * another thread reads there, a file is opened for this once. */
+static struct gauge {
+    pthread_mutex_t lock;
+    char *path; /* read last */
+    int fd;     /* of `path`, if that was read twice */
+} gauges[GAUGES] = {[0 ... GAUGES - 1] = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1}};
+
+void cgroup_gauges_close(const char *name) {
+    for (size_t i = 0; i < GAUGES; i++) {
+        pthread_mutex_lock(&gauges[i].lock);
+        if (gauges[i].path && strstr(gauges[i].path, name)) {
+            fd_close(&gauges[i].fd);
+            free(gauges[i].path);
+            gauges[i].path = NULL;
+        }
+        pthread_mutex_unlock(&gauges[i].lock);
+    }
+}
+
 static void cgroup_remove_leaf(void *user, const char *name) {
     rmdir(text_make(900, "%s/%s", (const char *)user, name));
 }
@@ -194,6 +217,7 @@ static void cgroup_remove_v2(const struct cgroup_host *host, const struct cgroup
 
 void cgroup_remove(const struct cgroup_host *host, const struct cgroup *cgroup) {
     char path[600];
+    cgroup_gauges_close(cgroup->name);
     if (*host->v2)
         cgroup_remove_v2(host, cgroup);
     for (int i = 0; i <= CGROUP_CONTROLLERS; i++) {
@@ -337,17 +361,6 @@ bool cgroup_sweep(const struct cgroup_host *host, const char *name) {
 }
 
 /* ---- usage ---- */
-
-enum { GAUGES = 96 }; /* three a box */
-
-/* A file that was read before stays open: reading it again takes a fifth of opening, reading and closing it. The file of
- * a group that has ended fails with ENODEV, even where a new group has its name. Without a place for it, or while
- * another thread reads there, a file is opened for this once. */
-static struct gauge {
-    pthread_mutex_t lock;
-    char *path; /* read last */
-    int fd;     /* of `path`, if that was read twice */
-} gauges[GAUGES] = {[0 ... GAUGES - 1] = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1}};
 
 static ssize_t cgroup_gauge_read(const char *path, char *text, size_t size) {
     uint64_t hash = 0;

@@ -46,6 +46,7 @@ void cgroup_each(const struct cgroup_host *host, void (*each)(void *user, const 
 bool cgroup_sweep(const struct cgroup_host *host, const char *name); /* if it is without processes; false: it stays */
 /* The number after `key` at the beginning of a line of a file of a group. False: not available, *ret_number is unchanged. */
 bool cgroup_number(const char *path, const char *key, uint64_t *ret_number);
+void cgroup_gauges_close(const char *name); /* what stayed open of the group with `name` in its path, which ends */
 void cgroup_usage(const struct cgroup_host *host, const struct cgroup *cgroup, struct usage *usage);
 
 #endif

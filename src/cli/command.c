@@ -136,7 +136,7 @@ const struct cli_command command_table[] = {
     {"cat", "ID:PATH…", "print files of a box", NULL, command_cat, NULL, ANYWHERE,
      .examples = "cubby cat @work:notes.md"},
     {"edit", "ID:PATH", "edit a file of a box in your editor",
-     "With $VISUAL or $EDITOR. The file is written only if nobody else has changed it in the meantime; otherwise your\n"
+     "With $VISUAL or $EDITOR. The file is written only if it has not been changed in the meantime; otherwise your\n"
      "version is kept on this machine, and its name printed.",
      command_edit, NULL, ANYWHERE, .examples = "cubby edit @work:notes.md"},
     {"mkdir", "[-p] ID:PATH…", "make directories in a box", NULL, command_paths, mkdir_options, ANYWHERE,
@@ -255,7 +255,7 @@ const struct cli_command command_table[] = {
      .examples = "cubby up\n"
                  "cubby up --open"},
     {"down", "[--boxes] [-y]", "stop the daemon that `cubby up` has started",
-     "Boxes live on and are found again at the next start; with --boxes they are removed first.", command_down,
+     "Boxes keep running and are found again at the next start; with --boxes they are removed first.", command_down,
      down_options, ANYWHERE, .examples = "cubby down"},
     {"open", "[--print] [ID[/VIEW]]", "open the page of the daemon, or of one box, in a browser", NULL, command_open,
      open_options, ANYWHERE, .alias = "browse|dashboard",

@@ -69,8 +69,10 @@ is 'the log keeps what it was: data is data' \
 shown() { # shown NAME WORD ARGUMENTS...: cubby on a terminal
     local name=$1 word=$2
     shift 2
-    timeout 60 "$PTYRUN" 2000x50 -- "$CUBBY" "$@" < /dev/null > "$WORK/shown" 2>&1
+    NO_COLOR=1 timeout 60 "$PTYRUN" 2000x50 -- "$CUBBY" "$@" < /dev/null > "$WORK/shown" 2>&1
     harmless "$name, on a terminal" "$WORK/shown" "$word"
+    timeout 60 "$PTYRUN" 2000x50 -- "$CUBBY" "$@" < /dev/null 2>&1 | sed -E $'s/\x1b\\[[0-9]{0,2}m//g' > "$WORK/shown"
+    harmless "$name, in colours" "$WORK/shown" "$word"
     "$CUBBY" "$@" < /dev/null > "$WORK/shown" 2>&1
     harmless "$name, in a file" "$WORK/shown" "$word"
 }

@@ -31,6 +31,7 @@ while IFS=$'\t' read -r method pattern _; do
         /aio/*/v1/bash/*) found='^410 410$' ;;
         /aio/*/v1/browser/* | /aio/*/v1/proxy/* | /aio/*/v1/display/* | /aio/*/v1/util/*) found='^501 501$' ;;
         /aio/*/v1/skills* | /aio/*/sandbox/observe/* | /aio/*/sandbox/hooks*) found='^501 501$' ;;
+        */relocate) found='^403 403$' ;; # an administrator's alone: refused before anything is looked for
         *) found='^404 404$' ;;
     esac
     case $pattern in */files | */stat | */list | */hash | */watch | */archive) path+='?path=diary' ;; esac

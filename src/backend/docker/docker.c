@@ -2,6 +2,7 @@
  * of docker.h. A box's directory is made before its container and goes after it: a container without a directory is a
  * leftover, and a directory without a container has lost only the container. */
 #include "backend/netcapture.h"
+#include "backend/cgroup.h"
 #include "backend/docker/docker.h"
 
 #include <poll.h>
@@ -245,6 +246,9 @@ int docker_remove(struct backend *backend, const char *id, struct err *err) {
         if (r < 0 || !inspection)
             return r;
         r = docker_act(backend, inspection, "DELETE", "?force=1&v=1", "removing the box's container", err);
+        const char *group = json_string_value(json_object_get(inspection, "Id"));
+        if (group)
+            cgroup_gauges_close(group);
         json_decref(inspection);
         if (r == 0 || r == -ERR_NOT_FOUND)
             return 0;

@@ -332,7 +332,7 @@ static void test_docker(void) {
     REFUSED("docker_registries: [a]\n", 1, "must be a mapping");
     REFUSED("docker_registries:\n  a.b:\n    username: x\n", 2, "needs 'username' and 'password'");
     REFUSED("docker_registries:\n  a.b: {username: x, password: hunter2, password_file: /x}\n", 2,
-            "either here or in a file");
+            "either directly or by a file");
     REFUSED("docker_registries:\n  a.b: {username: x, password: hunter2, token: hunter2}\n", 2,
             "either a password or a token");
     REFUSED("docker_registries:\n  a.b: {token_file: x}\n", 2, "absolute");
