@@ -9,7 +9,6 @@ is 'a file to read' "$STATUS" 201
 api POST "$B/processes" '{"command":"exec cat"}'
 CAT=$(j .pid)
 # But for those by which threads are woken: a thread that waited once keeps one, and how many threads wait is chance.
-descriptors() { ls -l "/proc/$DAEMON_PID/fd" | grep -vc 'eventfd\]'; }
 
 request_of() { # request_of KIND: REQUEST, READ (bytes of the answer to wait for)
     local body extra=
@@ -46,7 +45,7 @@ free() { # all four calls of the box are to be had again
 }
 
 free
-before=$(descriptors)
+before=$(daemon_fds)
 for kind in exec events output watch download archive upload unpack stdin body terminal; do
     for how in reset close half; do
         [[ $how != half || $kind != download && $kind != archive ]] || continue # it only said that it sends no more
@@ -67,8 +66,8 @@ done
 api GET "$B/processes"
 for pid in $(j '.processes[] | select(.state == "running") | .pid'); do api POST "$B/processes/$pid/signal" \
     '{"signal":"KILL"}'; done
-few() { [ "$(descriptors)" -le $((before + 3)) ]; }
+few() { [ "$(daemon_fds)" -le $((before + 3)) ]; }
 if eventually 10 few; then pass 'no descriptor is left'; else fail 'no descriptor is left' \
-    "$before before, $(descriptors) now"; fi
+    "$before before, $(daemon_fds) now"; fi
 api GET "$B/files?path=up"
 is_error 'and nothing of half an upload' 404 NOT_FOUND

@@ -27,10 +27,10 @@ commands() { # commands COUNT: by eight clients at a time
 }
 
 commands 400 > /dev/null # whatever is kept for later is there now
-daemon_before=$(fds "$DAEMON_PID") runner_before=$(fds "$RUNNER") memory_before=$(rss "$RUNNER") \
+daemon_before=$(daemon_fds) runner_before=$(fds "$RUNNER") memory_before=$(rss "$RUNNER") \
     before=$(daemon_memory_kb VmRSS)
 is 'two thousand commands are answered' "$(commands 2000 | sort | uniq -c | tr -s ' ')" ' 2000 200'
-between 'the daemon has no more descriptors' $(($(fds "$DAEMON_PID") - daemon_before)) -100 8
+between 'the daemon has no more descriptors' $(($(daemon_fds) - daemon_before)) -100 8
 between 'the runner has no more' $(($(fds "$RUNNER") - runner_before)) -100 8
 between 'the runner no more memory (KiB)' $(($(rss "$RUNNER") - memory_before)) -10000 200
 between 'the daemon no more (KiB)' $(($(daemon_memory_kb VmRSS) - before)) -100000 3000

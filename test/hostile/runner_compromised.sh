@@ -38,8 +38,7 @@ refused() { # refused MODE STATUS CODE MESSAGE: there is no box
     is "$1: none at all" "$BOX" ''
 }
 # But for those by which threads are woken: a thread that waited once keeps one, and how many threads wait is chance.
-descriptors() { ls -l "/proc/$DAEMON_PID/fd" | grep -vc 'eventfd\]'; }
-descriptors_back() { [ "$(descriptors)" -le "$DESCRIPTORS" ]; }
+descriptors_back() { [ "$(daemon_fds)" -le "$DESCRIPTORS" ]; }
 good() { # good WHEN: the box beside it answers
     local box=$BOX status=$STATUS body=$BODY
     box_use "$GOOD"
@@ -61,7 +60,7 @@ if second_start "$WORK/evil.yaml" "$program"; then
     is 'a HELLO byte by byte is a HELLO' "$STATUS" 200
     evil_end hello_bytes
     good 'before'
-    DESCRIPTORS=$(descriptors)
+    DESCRIPTORS=$(daemon_fds)
     MEMORY=$(daemon_memory_kb VmRSS)
 
     # the slow ones, beside the rest
@@ -204,7 +203,7 @@ if second_start "$WORK/evil.yaml" "$program"; then
     is 'and so does the one beside it' "$OUT" fine
     if eventually 10 descriptors_back; then pass 'no descriptor is left'; else
         fail 'no descriptor is left' \
-            "$DESCRIPTORS before, $(descriptors) now: $(ls -l "/proc/$DAEMON_PID/fd" | tail -20)"
+            "$DESCRIPTORS before, $(daemon_fds) now: $(ls -l "/proc/$DAEMON_PID/fd" | tail -20)"
     fi
     [[ $program = */asan/* ]] || between 'memory is flat' $(($(daemon_memory_kb VmRSS) - MEMORY)) -100000 30000
     for box in $GOOD $LOCAL; do api DELETE "/v1/boxes/$box"; done

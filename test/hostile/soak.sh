@@ -17,7 +17,7 @@ measure() {
     runner=$(cut -d' ' -f1 "$STATE/boxes/$ATTACKED/jail")
     NAMES=(descriptors threads memory zombies runner_descriptors runner_memory runner_children leaves claims mounts \
         loops directories trash)
-    VALUES=("$(ls "/proc/$DAEMON_PID/fd" | wc -l)" "$(ls "/proc/$DAEMON_PID/task" | wc -l)" "$(rss "$DAEMON_PID")"
+    VALUES=("$(daemon_fds)" "$(ls "/proc/$DAEMON_PID/task" | wc -l)" "$(rss "$DAEMON_PID")"
         "$(children | grep -c '^Z')" "$(ls "/proc/$runner/fd" | wc -l)" "$(rss "$runner")" "$(pgrep -cP "$runner")"
         "$(find /sys/fs/cgroup/{,*/}cubby/"$(cut -d' ' -f3 "$STATE/boxes/$ATTACKED/jail")" -mindepth 1 -type d \
             2> /dev/null | wc -l)"

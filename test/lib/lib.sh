@@ -288,4 +288,6 @@ tag_new() { TAG=$((1000000 + SRANDOM % 8000000)).$((SRANDOM % 900 + 100)); }
 tag_alive() { grep -sqzx "[${TAG:0:1}]${TAG:1}" /proc/[0-9]*/cmdline; }
 tag_gone() { ! tag_alive; }
 
+# daemon_fds [PID]: open descriptors without the eventfds of its threads and the usage files of boxes, which are bounded
+daemon_fds() { ls -l "/proc/${1-$DAEMON_PID}/fd" | grep -vc -e 'eventfd\]' -e ' /sys/fs/cgroup/'; }
 daemon_memory_kb() { sed -n "s/^$1:[^0-9]*\([0-9]*\).*/\1/p" "/proc/$DAEMON_PID/status"; } # VmRSS, VmHWM

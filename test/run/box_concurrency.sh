@@ -49,8 +49,8 @@ wait "${pids[@]}"
 is 'all deleted at once' "$(sort "$WORK/deleted" | uniq -c | tr -s ' ')" ' 16 204'
 
 box_new
-fds=$(ls "/proc/$DAEMON_PID/fd" | wc -l) threads=$(ls "/proc/$DAEMON_PID/task" | wc -l)
+fds=$(daemon_fds) threads=$(ls "/proc/$DAEMON_PID/task" | wc -l)
 burst 200 "$B/exec" '{"command":"true"}'
 burst 200 "$B/exec" '{"command":"true"}'
-fewer() { [ "$(ls "/proc/$DAEMON_PID/fd" | wc -l)" -le $((fds + 12)) ]; }
+fewer() { [ "$(daemon_fds)" -le $((fds + 12)) ]; }
 ok 'descriptors do not grow' eventually 15 fewer

@@ -40,7 +40,7 @@ if tag_alive || [ "$BACKEND" != local ]; then
     is 'which go on' "$BODY" 'got on'
     api DELETE "$B"
     is 'an adopted box is deleted' "$STATUS" 204
-    ok 'with all it ran' tag_gone
+    ok 'with all it ran' eventually 10 tag_gone
 fi
 
 # What runs when the time to drain is over is answered, and a temporary box goes whoever is killed.
