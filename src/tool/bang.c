@@ -24,7 +24,7 @@ const struct row bang_answer[] = {
     {ANSWER("cwd", TEXT), .text = "working directory of the thread afterwards"},
     {ANSWER("truncated", BOOL), .text = "the text has only the beginning of the output; the file has more"},
     {ANSWER("file", TEXT), .flags = ROW_NULLABLE,
-     .text = "path in the box: the long output, or the file that !get names; null if there is none"},
+     .text = "path in the box: the long output, or the file that !get names, or null"},
     {ANSWER("file_bytes", INT), .flags = ROW_NULLABLE, .text = "its size"},
     SHELL_ANSWER,
     ROW_NAMED("BangResult"),
