@@ -49,6 +49,10 @@ struct backend_env {
     bool one_shot;                   /* `cubby run`, `cubby mcp`: their own boxes only; nothing is adopted or cleaned */
     struct machines *machines;       /* remote: joined machines (machine.h); NULL: no such backend */
     const struct docker_settings *docker; /* NULL: no such backend */
+    /* Another way than a token of ours to be a worker: its name. UNAUTHORIZED: it is not one; BUSY: that cannot be found
+     * out now. May wait for the network. NULL: there is no other. */
+    int (*identify)(void *user, const char *token, char ret_name[LIMIT_RUNNER_BYTES + 1], struct err *err);
+    void *identify_user;
     /* Progress of long work for a box: "pull", "export". total 0: not known. Never waits; may be NULL. */
     void (*progress)(void *user, const struct spec *spec, const char *what, uint64_t done, uint64_t total,
                      const char *detail);

@@ -5,6 +5,7 @@
 #include "backend/backend.h"
 #include "backend/places.h"
 #include "box/network.h"
+#include "daemon/cluster.h"
 #include "daemon/conf_table.h"
 
 #define ROW(label, kind, member, bits)                                                                                 \
@@ -64,6 +65,35 @@ const struct row conf_options[] = {
     {ROW("docker_registries", REGISTRIES, docker.registries, ROW_FILE),
      .text = "file only: registries and their credentials: HOST: {username, password or password_file, token or "
              "token_file}"},
+    {ROW("k8s", BOOL, k8s, 0), .initial = "false",
+     .text = "workers are pods of a Kubernetes cluster: they join by their pods' tokens, and their pods are watched"},
+    {ROW("k8s_api", TEXT, kube.api, 0), .value = "URL",
+     .text = "k8s: the API server, https://...; default: the cluster of this pod, else a kubeconfig"},
+    {ROW("k8s_ca", TEXT, kube.ca, 0), .value = "FILE", .text = "k8s: certificate authorities of k8s_api"},
+    {ROW("k8s_token_file", TEXT, kube.token_file, 0), .value = "FILE",
+     .text = "k8s: file with the token for k8s_api, read again when it is renewed"},
+    {ROW("k8s_kubeconfig", TEXT, kube.kubeconfig, 0), .value = "FILE",
+     .text = "k8s: kubeconfig; default $KUBECONFIG, else ~/.kube/config"},
+    {ROW("k8s_context", TEXT, kube.context, 0), .value = "NAME",
+     .text = "k8s: context of the kubeconfig; default: its current one"},
+    {ROW("k8s_namespace", TEXT, kube.name_space, 0), .value = "NAME",
+     .text = "k8s: namespace of the workers; default: that of this pod or of the context"},
+    {ROW("k8s_audience", TEXT, k8s_audience, 0), .value = "WORD", .initial = "cubby",
+     .text = "k8s: audience of the tokens that workers join with"},
+    {ROW("k8s_service_accounts", LIST, k8s_service_accounts, 0), .value = "NAME",
+     .text = "k8s: service accounts whose pods may join as workers; default: cubby-worker"},
+    {ROW("k8s_home", TEXT, k8s_home, 0), .value = "WORD", .initial = "cubby",
+     .text = "k8s: value of the label cubby.dev/home of pods that belong to this server"},
+    {ROW("k8s_workers", TEXT, k8s_workers, 0), .value = "NAME",
+     .text = "k8s: StatefulSet of the workers, to be scaled; default: it is not scaled"},
+    {ROW("k8s_spare_boxes", INT, k8s_spare_boxes, 0), .max = 1000000, .initial = "20",
+     .text = "k8s: workers are added while they could take fewer boxes more than this"},
+    {ROW("k8s_min", INT, k8s_min, 0), .max = 10000, .initial = "1", .text = "k8s: fewest workers"},
+    {ROW("k8s_max", INT, k8s_max, 0), .max = 10000, .initial = "10", .text = "k8s: most workers"},
+    {ROW("k8s_shrink_s", INT, k8s_shrink_s, 0), .max = 86400, .initial = "300",
+     .text = "k8s: a worker is drained and taken away when so long more are spare than needed"},
+    {ROW("k8s_lease", TEXT, k8s_lease, 0), .value = "NAME",
+     .text = "k8s: Lease that a head must hold before it serves; it stops when it loses it; default: no Lease"},
     {SHARE("docker_image", TEXT, docker_image, 0), .value = "NAME", .initial = "debian:stable-slim",
      .text = "image of a docker box whose request does not say"},
     {SHARE("docker_images", LIST, docker_images, 0), .value = "PATTERN",
@@ -462,6 +492,7 @@ static int conf_check_all(const struct conf *conf, struct err *err) {
     TRY(conf_check_tools(conf, err));
     TRY(conf_check_skills(conf, err));
     TRY(conf_check_docker(conf, err));
+    TRY(cluster_check(conf, err));
     TRY(conf_check_network("machine_network_policy", conf->machine_network_policy, false, err)
             ?: conf_check_network("deerflow_network", conf->provision.network, true, err)
             ?: conf_check_network("e2b_network", conf->e2b_network, true, err));

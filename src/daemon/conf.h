@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "backend/backend.h"
+#include "backend/k8s/kube.h"
 #include "base/arena.h"
 #include "base/err.h"
 #include "box/policy.h"
@@ -86,6 +87,11 @@ struct conf {
     struct row_texts allow_weaker, local_maps, mount_sources, open_networks, gate_resolvers, gate_host_ports,
         allowed_hosts, peer_uids, secret_commands;
     struct docker_settings docker;
+    bool k8s;
+    struct kube_settings kube;
+    const char *k8s_audience, *k8s_home, *k8s_lease, *k8s_workers;
+    struct row_texts k8s_service_accounts;
+    uint64_t k8s_spare_boxes, k8s_min, k8s_max, k8s_shrink_s;
     const char *machine_network_policy;
     struct conf_share share;
     struct conf_token *tokens;

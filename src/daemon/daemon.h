@@ -21,6 +21,7 @@ struct daemon {
     struct upkeep *_Atomic upkeep; /* the provider's threads report boxes to it */
     struct seals *seals;           /* of boxes with inspected hosts */
     struct welcome *welcome;       /* for machines that join */
+    struct cluster *cluster;       /* NULL: workers are not pods */
     sigset_t signals;
     struct notify notify;
     uint64_t epoch; /* of this head, see lead.c; 0: there was never more than one */

@@ -9,6 +9,7 @@
 #include "box/reserve.h"
 #include "box/secret/seal.h"
 #include "box/secret/secret.h"
+#include "daemon/cluster.h"
 #include "daemon/daemon.h"
 #include "daemon/welcome.h"
 #include "front/events.h"
@@ -294,6 +295,8 @@ static int daemon_parts(struct daemon *daemon, struct store **ret_store, struct 
     TRY(daemon_runner(conf, daemon->runner, err));
     TRY(daemon_state(conf->state, daemon->state, err) ?: daemon_lead(daemon, err));
     daemon_env(daemon);
+    if (conf->k8s)
+        TRY(cluster_open(conf, &daemon->signals, &daemon->env, &daemon->cluster, err));
     reserve_begin(daemon->state);
     TRY(daemon_tokens(daemon, err));
     const struct secrets_config secrets = {.state_dir = daemon->state,
@@ -325,6 +328,7 @@ static int daemon_parts(struct daemon *daemon, struct store **ret_store, struct 
     daemon->welcome = welcome_new(front);
     daemon->env.machines = machines_new(&settings); /* before the provider, whose backend `remote` finds them */
     TRY(daemon_provider(daemon, ret_store, err));
+    cluster_start(daemon->cluster);
     const struct upkeep_options upkeep = {.store = front->tools.store,
                                           .days = daemon->conf->tools.offload_days,
                                           .alive = daemon_has_box,
@@ -368,6 +372,7 @@ int daemon_serve(struct conf *conf, int argc, char **argv, struct err *err) {
         front_start(front);
         failed = daemon_run(daemon, err);
         front_stop(front);
+        cluster_stop(daemon->cluster);
         machines_close(daemon->env.machines, "the server stops");
         welcome_stop(daemon->welcome);
         servers_stop(front->tools.servers);
@@ -377,6 +382,7 @@ int daemon_serve(struct conf *conf, int argc, char **argv, struct err *err) {
         metrics_free(front->metrics);
         audit_event(front->audit, "daemon_stopped", NULL, NULL, NULL);
     }
+    cluster_free(daemon->cluster);
     machines_free(daemon->env.machines);
     welcome_free(daemon->welcome);
     store_close(store);

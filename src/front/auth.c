@@ -416,6 +416,12 @@ int auth_admit_named(struct auth *auth, struct http_request *request, const char
     return auth_enter(grant, request, now_ms, needs, ret_who, err);
 }
 
+int auth_admit_worker(struct auth *auth, struct http_request *request, const char *name, const struct who **ret_who,
+                      struct err *err) {
+    return auth_enter(grant_new(auth, NULL, name, SCOPE_WORKER), request, clock_wall_ms(), AUTH_RUNNER | AUTH_WRITES,
+                      ret_who, err);
+}
+
 bool auth_is_open(struct auth *auth, const struct http_request *request) {
     struct http_peer peer;
     http_peer(request, &peer);

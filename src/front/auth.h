@@ -66,6 +66,9 @@ int auth_admit_again(struct auth *auth, struct http_request *request, const stru
 void auth_name(struct auth *auth, struct http_request *request, const struct who *who, char ret_name[AUTH_NAME_BYTES]);
 int auth_admit_named(struct auth *auth, struct http_request *request, const char *name, unsigned needs,
                      const struct who **ret_who, struct err *err);
+/* The same for a worker that backend_env.identify has named. */
+int auth_admit_worker(struct auth *auth, struct http_request *request, const char *name, const struct who **ret_who,
+                      struct err *err);
 /* Returns whether a request from the same place needs no token at all. */
 bool auth_is_open(struct auth *auth, const struct http_request *request);
 const struct who *auth_hold(const struct who *who); /* one more reference, for auth_release */

@@ -86,10 +86,12 @@ class Container:
                 script.append("cp -P %s %s%s" % (path, root, path))
             elif inner:
                 script.append("mkdir -p %s%s" % (root, path))
-                there = {os.path.join(path, n) for n in os.listdir(path)} if os.path.isdir(path) else set()
+                there = {os.path.join(path, n) for n in os.listdir(path)} if os.path.isdir(path) and path != "/run" else set()
                 for child in sorted(there | {path.rstrip("/") + "/" + m[len(path.rstrip("/")) + 1:].split("/")[0]
                                              for m in inner}):
                     show(child)
+            elif path == "/run":
+                script.append("mkdir -p %s/run" % root)  # an image has its own
             elif path == "/proc":
                 script.append("mkdir %s/proc && mount -t proc proc %s/proc" % (root, root))
             elif os.path.isdir(path):

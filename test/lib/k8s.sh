@@ -16,13 +16,16 @@ cluster_start() {
     mkdir -p "$CLUSTER"
     api_start && kubelet_start
 }
-cluster_end() {
+cluster_kill() { # makes no check: it also runs after the plan was printed
     local pid
     for pid in $KUBELET_PID $API_PID; do
         kill "$pid" 2> /dev/null
         wait "$pid" 2> /dev/null
     done
     KUBELET_PID='' API_PID=''
+}
+cluster_end() {
+    cluster_kill
     unlike 'the API server of the tests has no defect' "$(cat "$CLUSTER/api.log" "$CLUSTER/kubelet.log" 2> /dev/null)" \
         'Traceback'
     rm -rf "$CLUSTER"
@@ -40,3 +43,45 @@ order() { # order WHAT JSON: of the API server
     curl -s --max-time 10 "http://127.0.0.1:$ORDER_PORT/$1" -d "${2-}"
 }
 order_pod() { : > "$CLUSTER/order.$1.$2"; } # order_pod oom|evict|node-lost|crash POD
+
+# The chart, as far as the API server of the tests knows its kinds, with these values.
+chart_objects() { # chart_objects [--set KEY=JSON]...: a line of JSON for each object
+    python3 test/k8s/render.py packaging/k8s/chart --namespace "$NS" "$@" |
+        python3 -c 'import json, sys, yaml; [print(json.dumps(o)) for o in yaml.safe_load_all(sys.stdin)]'
+}
+object_path() { # object_path OBJECT: where its kind is made
+    jq -r --arg ns "$NS" '{Namespace: "namespaces", ServiceAccount: "serviceaccounts", ConfigMap: "configmaps",
+        ClusterRole: "clusterroles", ClusterRoleBinding: "clusterrolebindings", Role: "roles",
+        RoleBinding: "rolebindings", Service: "services", StatefulSet: "statefulsets",
+        PodDisruptionBudget: "poddisruptionbudgets"}[.kind] as $plural | select($plural) |
+        (if .apiVersion == "v1" then "/api/v1" else "/apis/\(.apiVersion)" end) +
+        (if .kind | startswith("ClusterRole") then "" else "/namespaces/\($ns)" end) + "/\($plural)"' <<< "$1"
+}
+chart_install() { # chart_install [--set KEY=JSON]...: all but the head, which the test starts itself
+    local object path
+    kube POST /api/v1/namespaces "{\"metadata\":{\"name\":\"$NS\"}}"
+    while IFS= read -r object; do
+        path=$(object_path "$object")
+        [ -n "$path" ] && [ "$(jq -r '.kind + .metadata.name' <<< "$object")" != StatefulSetcubby-head ] || continue
+        kube POST "$path" "$object"
+        [ "$KSTATUS" = 201 ] || fail "the chart's $(jq -r '.kind + " " + .metadata.name' <<< "$object")" "$KBODY"
+    done < <(chart_objects "$@")
+    head_token
+}
+head_token() { # renews it
+    kube POST "/api/v1/namespaces/$NS/serviceaccounts/cubby-head/token" '{"spec":{"expirationSeconds":3600}}'
+    kj .status.token > "$WORK/head-token.new" && mv "$WORK/head-token.new" "$WORK/head-token"
+}
+head_config() { # head_config [LINE]...: configuration of a head outside of the cluster, with the rights of one inside
+    write_config
+    printf '%s\n' 'k8s: true' "k8s_api: https://127.0.0.1:$API_PORT" "k8s_ca: $CLUSTER/ca.crt" "k8s_namespace: $NS" \
+        "k8s_token_file: $WORK/head-token" "$@" >> "$CONFIG"
+}
+replicas() { # replicas N: whether the StatefulSet has so many
+    kube GET "/apis/apps/v1/namespaces/$NS/statefulsets/cubby-worker/scale"
+    [ "$(kj .spec.replicas)" = "$1" ]
+}
+pod_uid() { # pod_uid NAME
+    kube GET "/api/v1/namespaces/$NS/pods/$1"
+    kj .metadata.uid
+}

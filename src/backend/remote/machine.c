@@ -19,7 +19,8 @@ enum {
     ENTER_TURNS = 4,
     LEAVE_AGAIN_MS = 100,
     WHY_BYTES = 200,
-    MACHINES_LISTENERS = 2
+    MACHINES_LISTENERS = 2,
+    NOTE_MS = 600000 /* how long a note explains anything */
 };
 
 struct machine {
@@ -38,6 +39,8 @@ struct machine {
     uint64_t deadline_ms; /* clock_ms: its session ends then; 0: it does not wait */
     char why[WHY_BYTES];  /* it is offline */
     bool left;            /* for good, and said so */
+    char note[WHY_BYTES]; /* machine_note */
+    uint64_t noted_ms;    /* clock_ms */
     bool greeting, greet_again, again;
 };
 
@@ -598,7 +601,9 @@ static int machine_offline(const struct machine *machine, const char *name, stru
                        name);
     return err_set(err, ERR_BUSY, "machine '%s' is offline since %s (%s%s); %s", name,
                    clock_text(machine->since_ms, since), machine->left ? "`cubby join` was stopped there: " : "",
-                   machine->why[0] ? machine->why : "it is connecting",
+                   *machine->note && machine->noted_ms + NOTE_MS > clock_ms() ? machine->note
+                   : machine->why[0]                                          ? machine->why
+                                                                              : "it is connecting",
                    machine->left ? "start `cubby join` on it again"
                                  : "check its network and that `cubby join` runs there, or wait");
 }
@@ -715,6 +720,40 @@ bool machine_leaving(struct machines *machines, const char *user, const char *na
     autolock(&machines->lock);
     const struct machine *machine = machine_find_locked(machines, user, name);
     return machine && machine->online && machine->draining;
+}
+
+bool machine_note(struct machines *machines, const char *user, const char *name, const char *note) {
+    autolock(&machines->lock);
+    struct machine *machine = machine_find_locked(machines, user, name);
+    if (!machine)
+        return false;
+    if (strncmp(machine->note, note, WHY_BYTES - 1) != 0) {
+        snprintf(machine->note, sizeof machine->note, "%s", note);
+        machine->noted_ms = clock_ms();
+    }
+    return true;
+}
+
+bool machine_noted(struct machines *machines, const char *user, const char *name, char *text, size_t size) {
+    autolock(&machines->lock);
+    const struct machine *machine = machine_find_locked(machines, user, name);
+    if (!machine || !*machine->note || machine->noted_ms + NOTE_MS <= clock_ms())
+        return false;
+    snprintf(text, size, "%s", machine->note);
+    return true;
+}
+
+bool machine_of_session(struct machines *machines, const char *user, const char *session,
+                        char ret_name[LIMIT_RUNNER_BYTES + 1]) {
+    autolock(&machines->lock);
+    for (size_t i = 0; i < BUCKETS; i++)
+        for (const struct machine *machine = machines->buckets[i]; machine; machine = machine->next)
+            if (machine->session && !machine->session->ended && strcmp(machine->session->id, session) == 0 &&
+                strcmp(machine->hello.user, user) == 0) {
+                snprintf(ret_name, LIMIT_RUNNER_BYTES + 1, "%s", machine->hello.name);
+                return true;
+            }
+    return false;
 }
 
 void machines_count(struct machines *machines, struct machines_counts *ret_counts) {

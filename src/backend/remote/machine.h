@@ -113,6 +113,13 @@ void machine_boxes_set(struct machines *machines, const char *user, const char *
 void machine_load_set(struct machines *machines, const char *user, const char *name, uint64_t free_mb);
 bool machine_leaving(struct machines *machines, const char *user, const char *name); /* online, and draining */
 int machine_drain(struct machines *machines, const char *user, const char *name, bool drain, struct err *err);
+/* What is known from elsewhere about why it left: part of what its boxes answer until it is back, and for a while of
+ * why their processes ended. "": nothing is. False: no such machine, or nothing is known. */
+bool machine_note(struct machines *machines, const char *user, const char *name, const char *note);
+bool machine_noted(struct machines *machines, const char *user, const char *name, char *text, size_t size);
+/* The name of the machine that has this session. False: none, or it has ended. */
+bool machine_of_session(struct machines *machines, const char *user, const char *session,
+                        char ret_name[LIMIT_RUNNER_BYTES + 1]);
 
 /* ---- operations, a row for each kind of runner ---- */
 

@@ -515,6 +515,17 @@ static bool remote_show(struct backend *backend, const struct spec *spec, struct
                          ret_facts, &ignored) == 0;
 }
 
+/* The machine itself ended, as far as somebody has noted why. */
+static bool remote_why(struct backend *backend, const char *id, char *text, size_t size) {
+    struct remote_note note;
+    char why[200];
+    if (!remote_box_note(backend, id, &note) ||
+        !machine_noted(backend->env->machines, note.user, note.machine, why, sizeof why))
+        return false;
+    snprintf(text, size, "worker %s: %s", note.machine, why);
+    return true;
+}
+
 static void remote_info_fleet(const struct backend_env *, struct backend *backend, struct json *json) {
     static const char *const can[] = {"boxes of all users on workers that joined",
                                       "limits, pause, snapshots, templates of workers",
@@ -575,6 +586,7 @@ const struct backend_ops backend_fleet = {
     .pause = remote_pause,
     .paused = remote_paused,
     .gate = remote_gate,
+    .why = remote_why,
     .files = worker_files,
     .keep = worker_keep,
     .measure = worker_measure,

@@ -375,7 +375,11 @@ static int line_open(struct join_line *line, struct line_welcome *ret_welcome, s
     pthread_mutex_lock(&join->lock);
     join->server = join->servers[line->at];
     pthread_mutex_unlock(&join->lock);
-    TRY(http_client_new(join->server, join->token, &line->client, err));
+    char fresh[4096]; /* a token in a file may have been renewed: a pod's is, every hour */
+    ssize_t read = join->values.token_file ? fd_read_file(AT_FDCWD, join->values.token_file, fresh, sizeof fresh) : 0;
+    if (read > 0)
+        fresh[strcspn(fresh, "\r\n")] = 0;
+    TRY(http_client_new(join->server, read > 0 && *fresh ? fresh : join->token, &line->client, err));
     if (join->values.authority)
         TRY(http_client_ca(line->client, join->values.authority, err));
     TRY(http_client_ws(line->client, JOIN_ENDPOINT, &line->socket, err));

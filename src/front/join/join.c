@@ -233,6 +233,27 @@ static int join_runner_agrees(struct runner *runner, struct err *err) {
     return 0;
 }
 
+/* A token of a cluster's identities, not of ours: three parts with dots between. NULL: it is not one. */
+static const char *join_runner_foreign(const struct runner *runner) {
+    const char *header = http_header(runner->request, "authorization");
+    const char *token = header && strncasecmp(header, "Bearer ", 7) == 0 ? header + 7 : runner->hello.token;
+    const char *dot = token ? strchr(token, '.') : NULL;
+    return runner->front->env->identify && dot && strchr(dot + 1, '.') ? token : NULL;
+}
+
+/* While identities cannot be asked for, a worker that was identified before comes back by its session's id, which no
+ * other party knows. */
+static int join_runner_identify(struct runner *runner, const char *token, struct err *err) {
+    const struct backend_env *env = runner->front->env;
+    char name[LIMIT_RUNNER_BYTES + 1];
+    const char *session = runner->hello.session;
+    int failed = env->identify(env->identify_user, token, name, err);
+    if (failed == -ERR_BUSY && *session && machine_of_session(env->machines, MACHINE_WORKERS, session, name))
+        failed = 0;
+    return failed
+               ?: auth_admit_worker(runner->front->auth, runner->request, name, &trail_of(runner->request)->who, err);
+}
+
 static int join_runner_admit(struct runner *runner, bool by_header, struct err *err) {
     struct http_request *request = runner->request;
     struct auth *auth = runner->front->auth;
@@ -255,7 +276,10 @@ static int join_runner_register(struct runner *runner, const struct err *no, str
         *err = *no;
     if (no->code)
         return -err->code;
-    if (!failed && !by_header)
+    const char *foreign = failed ? NULL : join_runner_foreign(runner);
+    if (foreign)
+        failed = join_runner_identify(runner, foreign, err);
+    else if (!failed && !by_header)
         failed = join_runner_admit(runner, false, err);
     return failed ? failed : join_runner_agrees(runner, err);
 }
@@ -263,7 +287,8 @@ static int join_runner_register(struct runner *runner, const struct err *no, str
 /* Rule 2. A token that came with the upgrade was checked before. */
 static int join_runner_open(struct runner *runner, struct err *err) {
     struct err no = {0};
-    bool known = http_header(runner->request, "authorization") && join_runner_admit(runner, true, &no) == 0;
+    bool known = http_header(runner->request, "authorization") && !join_runner_foreign(runner) &&
+                 join_runner_admit(runner, true, &no) == 0;
     if (!known) {
         struct runner_table *table = join_state(runner->front);
         /* "10.0.0.7:4711 uid:0" without the port; a unix socket, " uid:0", only has the user. */

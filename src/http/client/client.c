@@ -148,6 +148,11 @@ int http_client_foreign(const struct http_foreign *server, struct http_client **
     free(client->where);
     client->where = xstrdup(server->where);
     int code = server->cert_dir ? client_certificates(client, server->cert_dir, err) : 0;
+    if (code == 0 && server->ca)
+        code = client_file(&client->authority, xstrdup(server->ca), err);
+    if (code == 0 && server->cert)
+        code = client_file(&client->certificate, xstrdup(server->cert), err)
+                   ?: client_file(&client->key, xstrdup(server->key), err);
     if (code < 0)
         http_client_free(client);
     return code;

@@ -22,9 +22,10 @@ int http_client_ca(struct http_client *client, const char *path, struct err *err
 /* A server that is not a daemon of ours: never through a proxy, and nothing of the environment counts. */
 struct http_failure; /* client_curl.h */
 struct http_foreign {
-    const char *url, *where; /* where: in sentences */
-    const char *cert_dir;    /* ca.pem, who alone is trusted, and cert.pem and key.pem, where they are; NULL: the
+    const char *url, *where;     /* where: in sentences */
+    const char *cert_dir;        /* ca.pem, who alone is trusted, and cert.pem and key.pem, where they are; NULL: the
                                              system's authorities, no certificate of ours */
+    const char *ca, *cert, *key; /* the same as three PEM files, each may be NULL */
     const struct http_failure *failures; /* its sentences, by libcurl's result */
 };
 int http_client_foreign(const struct http_foreign *server, struct http_client **ret_client, struct err *err);
