@@ -34,7 +34,7 @@ STATUS=$(curl -s -o /dev/null -D "$WORK/head" -w '%{http_code}' -X OPTIONS -H 'O
 is 'a preflight is refused' "$STATUS" 403
 unlike 'and allows nothing' "$(< "$WORK/head")" 'Access-Control-Allow'
 STATUS=$(curl -s "http://127.0.0.1:$PORT/v1/boxes")
-is 'none of them made a box' "$STATUS" '{"boxes":[]}'
+is 'none of them made a box' "$STATUS" '{"boxes":[],"next":null}'
 for host in localhost "localhost:$PORT" 127.0.0.1 "127.0.0.1:$PORT" [::1] "[::1]:$PORT" 127.1.2.3; do page '^201$' \
     "Host: $host"; done
 page '^201$' "Origin: http://127.0.0.1:$PORT"

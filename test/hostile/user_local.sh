@@ -79,7 +79,7 @@ for allowed in 'allow_local: true' "mount_sources: [$WORK/shared]" \
     ask 65534 "http://127.0.0.1:$PORT" GET /healthz
     like 'healthz is open' "$ANSWER" '^200 '
     ask 0 "http://127.0.0.1:$PORT" GET /v1/boxes
-    is 'root is root, and no box was made' "$ANSWER" '200 {"boxes":[]}'
+    is 'root is root, and no box was made' "$ANSWER" '200 {"boxes":[],"next":null}'
     users_end
 done
 
@@ -160,7 +160,7 @@ for where in "http://127.0.0.1:$PORT" "unix:$USERS/socket"; do
     ask 65534 "$where" GET "/v1/boxes/$id"
     like "$kind: and others do not see them" "$ANSWER" '^404 '
     ask 65534 "$where" GET /v1/boxes
-    is "$kind: in no list either" "$ANSWER" '200 {"boxes":[]}'
+    is "$kind: in no list either" "$ANSWER" '200 {"boxes":[],"next":null}'
 done
 ask 1235 "unix:$USERS/socket" DELETE "/v1/boxes/$id"
 users_end

@@ -96,6 +96,7 @@ export async function launch() {
 /** A page whose complaints are collected: console errors, violations of the policy, requests to other hosts. */
 export async function open(browser, path = '/ui/boxes', options = {}) {
   const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, colorScheme: 'light', locale: 'en-US', permissions: ['clipboard-read', 'clipboard-write'], ...options });
+  context.setDefaultTimeout(120_000); // tests run next to others
   const page = await context.newPage(), complaints = [], base = options.base ?? BASE;
   page.on('console', (message) => { if (message.type() === 'error' && !/net::ERR_|status of 4\d\d|status of 5\d\d/.test(message.text())) complaints.push(message.text()); });
   page.on('pageerror', (error) => complaints.push(String(error.stack ?? error)));

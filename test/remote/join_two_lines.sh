@@ -63,7 +63,8 @@ isnt 'and is not moved to another machine' "$STATUS" 200
 api POST /v1/boxes '{"machine":"nobody"}'
 is_error 'a machine that never came is an error' 503 BUSY nobody
 api POST /v1/boxes '{"backend":"remote"}'
-is_error 'remote without a name too' 400 INVALID machine
+is 'remote without a name is the active one' "$STATUS $(j .machine)" '201 laptop'
+api DELETE "/v1/boxes/$(j .id)"
 
 # Ctrl-C
 box_use "$DESK"

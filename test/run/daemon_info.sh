@@ -34,7 +34,7 @@ is 'every line is a sample or a comment' \
     "$(grep -vcE '^(#.*|[a-zA-Z_:][a-zA-Z0-9_:]*(\{[^}]*\})? [0-9.eE+-]+(Inf)?|[a-zA-Z_:][a-zA-Z0-9_:]*(\{[^}]*\})? '\
 '(NaN|\+Inf))?$' "$WORK/body")" 0
 api GET / '' -H 'Accept: text/html'
-like 'the page or none' "$STATUS" '^(200|404)$'
+like 'the page or none' "$STATUS" '^(200|302|404)$'
 
 # over TCP, without a token
 port=

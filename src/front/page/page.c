@@ -204,4 +204,4 @@ static const struct route page_routes[] = {
 
 static const struct route *const page_tables[] = {page_routes, NULL};
 const struct dialect page_dialect = {
-    .routes = page_tables, .open = page_open, .locate = page_locate, .check = page_check};
+    .name = "page", .routes = page_tables, .open = page_open, .locate = page_locate, .check = page_check};
