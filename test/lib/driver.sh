@@ -41,7 +41,7 @@ runs_on() { # runs_on BACKEND FILE BACKENDS-OF-A-CASE-THAT-NAMES-NONE
 
 collect() {
     local file name backend
-    [ ! -x tools/lint ] || job lint 600 tools/lint quick # `make lint` has clang-tidy too
+    [ ! -x tools/lint ] || job lint 1200 tools/lint quick # `make lint` has clang-tidy too
     for name in remote docker k8s; do
         for file in $(cases "$name"); do job "$name/$(basename "$file" .sh)" 600 "test/$name/run.sh" "$file"; done
     done
